@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * text.h - growing text, and the escaping that hostile names need before they reach a terminal.
+ * A struct uma_text starts zeroed, grows by itself and remembers running out of memory in `failed` (nothing is lost silently:
+ * check it once at the end). Contents are NUL-terminated at all times once non-empty.
+ */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct uma_text {
+    char *data;
+    size_t length, capacity;
+    bool failed;
+};
+
+void uma_text_done(struct uma_text *text);
+void uma_text_reset(struct uma_text *text);
+void uma_text_append(struct uma_text *text, const char *s);
+void uma_text_append_n(struct uma_text *text, const char *s, size_t n);
+void uma_text_char(struct uma_text *text, char c);
+void uma_text_printf(struct uma_text *text, const char *format, ...) UMA_PRINTF(2, 3);
+void uma_text_pad(struct uma_text *text, size_t n); /* n spaces */
+
+/*
+ * Append s for a terminal: control characters (C0, DEL, C1) and bidirectional overrides become \n, \t, \x1b, \u202e; bytes that are not
+ * UTF-8 become \xHH. At most max_columns columns (a cut is shown by "…"); 0: no limit. Returns the columns written.
+ */
+size_t uma_text_safe(struct uma_text *text, const char *s, size_t max_columns);
+/* Columns that uma_text_safe would take. Wide characters count 2, combining marks 0. */
+size_t uma_text_columns(const char *s);
+
+/* Length of the valid UTF-8 sequence at s (1..4), or 0 when there is none (overlong, surrogate, cut off, beyond U+10FFFF). */
+size_t uma_utf8_sequence(const char *s, size_t n);
+
+static inline void uma_cleanup_text(struct uma_text *t) {
+    uma_text_done(t);
+}
+#define _cleanup_text_ _cleanup_(uma_cleanup_text)
+
+/* ---- colour ------------------------------------------------------------------------------------------------- */
+
+/* True when stdout is a terminal, NO_COLOR is unset or empty and TERM is not "dumb". */
+bool uma_colour_wanted(int fd);
