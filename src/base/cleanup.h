@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static inline void uma_cleanup_close(int *fd) {
+static inline void uma_cleanup_close(const int *fd) {
     if (*fd >= 0)
         (void)close(*fd);
 }

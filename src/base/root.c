@@ -176,6 +176,8 @@ int uma_root_record(struct uma_root *root, const char *path, const char *text, s
     char *save = NULL, *part = strtok_r(rest, "/", &save);
     for (char *next = NULL; part; part = next) {
         next = strtok_r(NULL, "/", &save);
+        if (strcmp(part, "..") == 0)
+            return uma_error_text(err, EXDEV, "%s/%s: leads out of the capture folder", root->capture, path);
         if (!next)
             break;
         if (mkdirat(at, part, 0700) < 0 && errno != EEXIST)
