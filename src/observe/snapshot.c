@@ -2,7 +2,7 @@
 /* The life of a snapshot, and the words for what its fields hold. */
 #include "base/arena.h"
 #include "base/cleanup.h"
-#include "uma.h"
+#include "observe/snapshot_fields.h"
 
 #include <errno.h>
 #include <string.h>
@@ -53,11 +53,7 @@ const char *uma_validity_name(enum uma_validity validity) {
 }
 
 const char *uma_platform_text(enum uma_platform_name name) {
-    static const char *const names[UMA_PLATFORM_MAX] = {
-        [UMA_PLATFORM_GENERIC] = "generic",       [UMA_PLATFORM_DGX_SPARK] = "dgx-spark", [UMA_PLATFORM_JETSON] = "jetson",
-        [UMA_PLATFORM_STRIX_HALO] = "strix-halo", [UMA_PLATFORM_GH200] = "gh200",
-    };
-    return word(names, ELEMENTS(names), (unsigned)name);
+    return word(uma_platform_words, ELEMENTS(uma_platform_words), (unsigned)name);
 }
 
 const char *uma_throttle_name(enum uma_throttle throttle) {
