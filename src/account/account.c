@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* account.c - what one snapshot means, put together. */
+#include "account/gpu_share.h"
+#include "account/headroom.h"
+#include "account/ledger.h"
+#include "account/views.h"
+#include "base/arena.h"
+#include "base/error.h"
+
+/* Text and lists of one account: 64 holders and 32 problems are some tens of KiB; the table of GPU processes is the rest. */
+static const size_t ARENA_MOST = (size_t)64 << 20;
+
+int uma_account_build(const struct uma_snapshot *snapshot, uint64_t reserved, struct uma_account *ret_account, struct uma_error *err) {
+    _cleanup_arena_ struct uma_arena *arena = uma_arena_new(ARENA_MOST);
+    struct uma_account account = { 0 };
+    struct uma_gpu_share share;
+    if (!arena || uma_gpu_share_build(snapshot, arena, &share) < 0)
+        return uma_error_set(err, ENOMEM, "making the account");
+    uma_ledger_build(snapshot, &share, &account.ledger);
+    uma_headroom_build(snapshot, &share, &account.ledger, reserved, &account.headroom);
+    if (uma_views_build(snapshot, arena, &account.views) < 0)
+        return uma_error_set(err, ENOMEM, "making the account");
+    account.arena = TAKE_PTR(arena);
+    *ret_account = account;
+    return 0;
+}
+
+void uma_account_done(struct uma_account *account) {
+    (void)uma_arena_free(account->arena);
+    *account = (struct uma_account){ 0 };
+}
