@@ -76,7 +76,8 @@ static void write_named(struct uma_json *json, const struct uma_field *field, co
     size_t n = uma_field_count(field, object);
     uma_json_begin_object(json, field->name, true);
     for (size_t i = 0; i < n; i++) {
-        bool again = !list[i].name; /* a key may stand only once: the first one counts */
+        bool again = !list[i].name || strnlen(list[i].name, UMA_SNAPSHOT_STRING_MAX + 1) > UMA_SNAPSHOT_STRING_MAX;
+        /* a key may stand only once: the first one counts */
         for (size_t j = 0; j < i && !again; j++)
             again = list[j].name && strcmp(list[i].name, list[j].name) == 0;
         if (!again)

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any bytes as a snapshot document: refused with a message, or taken; and what was taken is written as a document that is taken again
+ * and written the same. The dictionary is tests/fuzz/snapshot.dict.
+ */
+#include "base/error.h"
+#include "observe/snapshot_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void gpus(const uint8_t *data, size_t size) {
+    struct uma_arena *arena = uma_arena_new(16 * 1024 * 1024);
+    struct uma_gpus list;
+    struct uma_error err = { 0 };
+    if (!arena)
+        return;
+    int r = uma_gpus_parse((const char *)data, size, "fuzz", arena, &list, &err);
+    if (r > 0 || (r < 0 && err.code != r))
+        abort();
+    (void)uma_arena_free(arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct uma_snapshot s, again;
+    struct uma_error err = { 0 };
+    _cleanup_free_
+    char *first = NULL, *second = NULL;
+    size_t n = 0, m = 0;
+    gpus(data, size);
+    int r = uma_snapshot_parse((const char *)data, size, "fuzz", &s, &err);
+    if (r < 0) {
+        if (err.code != r || !err.text[0])
+            abort();
+        return 0;
+    }
+    if (uma_snapshot_format(&s, &first, &n, &err) < 0 || uma_snapshot_parse(first, n, "again", &again, &err) < 0 ||
+        uma_snapshot_format(&again, &second, &m, &err) < 0 || n != m || memcmp(first, second, n) != 0)
+        abort();
+    uma_snapshot_done(&again);
+    uma_snapshot_done(&s);
+    return 0;
+}
