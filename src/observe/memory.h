@@ -16,11 +16,17 @@ struct uma_memory_reader *uma_memory_reader_free(struct uma_memory_reader *reade
 /* Fills meminfo, vmstat, the three pressures, zones, swaps and nodes of the snapshot, each with its source. */
 void uma_memory_read(struct uma_memory_reader *reader, struct uma_snapshot *snapshot);
 
-/* Lines that are not understood are skipped and counted as malformed only when they are about a field that is known; CRLF, a cut-off last line and missing
- * fields are fine. -EINVAL when not even MemTotal is there. `file` names the text in messages; ret_... keep names in the arena. */
+/*
+ * The parsers. Each returns 0, or the number of places (fields or lines) that are about something known and are not what the format
+ * says: those are UMA_MALFORMED or left out, the rest is good, and err->text names the first. Other lines are skipped. CRLF, a byte order
+ * mark, indentation, a cut-off last line and missing fields are fine. -EINVAL when the text is not such a file at all. `file` names the
+ * text in messages; ret_... keep names in the arena. `source` members are the caller's.
+ */
+/* -EINVAL when not even MemTotal is there. */
 int uma_meminfo_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, struct uma_meminfo *ret_meminfo,
                       struct uma_error *err);
 int uma_vmstat_parse(const char *text, size_t length, const char *file, struct uma_vmstat *ret_vmstat, struct uma_error *err);
+/* An empty text is PSI that is there but disabled: -EOPNOTSUPP. */
 int uma_pressure_parse(const char *text, size_t length, const char *file, struct uma_pressure *ret_pressure, struct uma_error *err);
 /* Both add to `zones` (matched by node and name), in either order. */
 int uma_zoneinfo_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, struct uma_zones *zones,
@@ -29,4 +35,5 @@ int uma_buddyinfo_parse(const char *text, size_t length, const char *file, struc
                         struct uma_error *err);
 int uma_swaps_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, size_t *ret_n, struct uma_swap **ret_swaps,
                     struct uma_error *err);
+/* Fills all but `id` and `has_cpu`. */
 int uma_node_meminfo_parse(const char *text, size_t length, const char *file, struct uma_node *node, struct uma_error *err);

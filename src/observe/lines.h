@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lines.h - walking the lines of a text from the kernel, or of what is left of one after it went through a terminal, a forum and an
+ * editor: CRLF, a byte order mark, indentation and a last line that was cut off. Nothing is copied; nothing past `end` is read.
+ */
+#pragma once
+
+#include "base/units.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct uma_lines {
+    const char *at, *end; /* what is left */
+    unsigned number;      /* of the line last given, from 1 */
+    const char *line;     /* the line last given, without white space around it; not NUL-terminated */
+    const char *stop;     /* its end */
+    bool whole;           /* it ended in a newline; a line that did not may have been cut anywhere, also within a number */
+};
+
+static inline struct uma_lines uma_lines_of(const char *text, size_t length) {
+    struct uma_lines lines = { .at = text, .end = text + length };
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        lines.at += 3;
+    return lines;
+}
+
+static inline bool uma_is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static inline const char *uma_skip_blanks(const char *s, const char *end) {
+    while (s < end && uma_is_blank(*s))
+        s++;
+    return s;
+}
+
+/* The first blank in [s, end), or end. */
+static inline const char *uma_word_end(const char *s, const char *end) {
+    while (s < end && !uma_is_blank(*s))
+        s++;
+    return s;
+}
+
+/* False at the end. Lines may be empty. */
+static inline bool uma_lines_next(struct uma_lines *lines) {
+    if (lines->at >= lines->end)
+        return false;
+    const char *newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
+    lines->whole = newline != NULL;
+    lines->stop = newline ? newline : lines->end;
+    lines->line = uma_skip_blanks(lines->at, lines->stop);
+    lines->at = newline ? newline + 1 : lines->end;
+    while (lines->stop > lines->line && uma_is_blank(lines->stop[-1]))
+        lines->stop--;
+    lines->number++;
+    return true;
+}
+
+static inline bool uma_starts_with(const char *s, const char *end, const char *prefix, size_t n) {
+    return (size_t)(end - s) >= n && memcmp(s, prefix, n) == 0;
+}
+
+/*
+ * Bytes and counts are kept up to 2^63 - 1: no machine has more, JSON readers hold integers as signed, and a "negative" counter of the
+ * kernel (printed as unsigned long) is beyond it and so is seen as what it is.
+ */
+#define UMA_COUNT_MAX ((uint64_t)INT64_MAX)
+
+/* The whole of [s, end), blanks around it allowed, as a number; NULL-safe test for "this is not what the format says". */
+static inline bool uma_whole_u64(const char *s, const char *end, uint64_t *ret_value) {
+    uint64_t v;
+    const char *p = uma_parse_u64(uma_skip_blanks(s, end), end, &v);
+    if (!p || uma_skip_blanks(p, end) != end || v > UMA_COUNT_MAX)
+        return false;
+    *ret_value = v;
+    return true;
+}
+
+/* "123 kB" as bytes (the kernel's kB is 1024 bytes); false when it is anything else or does not fit. */
+static inline bool uma_whole_kilobytes(const char *s, const char *end, uint64_t *ret_bytes) {
+    uint64_t v;
+    const char *p = uma_parse_u64(uma_skip_blanks(s, end), end, &v);
+    if (!p)
+        return false;
+    p = uma_skip_blanks(p, end);
+    if (end - p != 2 || memcmp(p, "kB", 2) != 0 || v > UMA_COUNT_MAX / 1024)
+        return false;
+    *ret_bytes = v * 1024;
+    return true;
+}
+
+/* At most this many bytes of a text that was not understood are shown in the message about it. */
+#define UMA_SHOWN_MAX 40
+#define UMA_SHOWN(s, end) (int)MIN_OF((size_t)((end) - (s)), (size_t)UMA_SHOWN_MAX), (s)
