@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* names.c - the words of the contract for the enumerations of uma.h. A value outside its enumeration has the name "unknown". */
+/* names.c - the words of the contract for the enumerations of an account; those of a reading are in observe/snapshot.c. A value outside its enumeration has the name "unknown". */
 #include "base/cleanup.h"
 #include "uma.h"
 
@@ -25,37 +25,6 @@ const char *uma_ledger_kind_name(enum uma_ledger_kind kind) {
                                                          [UMA_LEDGER_CMA_LOST] = "cma_lost",
                                                          [UMA_LEDGER_UNEXPLAINED] = "unexplained" };
     return name_of(names, ELEMENTS(names), (unsigned)kind);
-}
-
-const char *uma_validity_name(enum uma_validity validity) {
-    static const char *const names[UMA_VALIDITY_MAX] = { [UMA_UNKNOWN] = "unknown",
-                                                         [UMA_KNOWN] = "known",
-                                                         [UMA_STALE] = "stale",
-                                                         [UMA_ABSENT] = "absent",
-                                                         [UMA_UNLIMITED] = "unlimited",
-                                                         [UMA_DENIED] = "denied",
-                                                         [UMA_UNSUPPORTED] = "not supported",
-                                                         [UMA_MALFORMED] = "malformed",
-                                                         [UMA_FAILED] = "failed" };
-    return name_of(names, ELEMENTS(names), (unsigned)validity);
-}
-
-const char *uma_platform_text(enum uma_platform_name name) {
-    static const char *const names[UMA_PLATFORM_MAX] = { [UMA_PLATFORM_GENERIC] = "generic",
-                                                         [UMA_PLATFORM_DGX_SPARK] = "dgx-spark",
-                                                         [UMA_PLATFORM_JETSON] = "jetson",
-                                                         [UMA_PLATFORM_STRIX_HALO] = "strix-halo",
-                                                         [UMA_PLATFORM_GH200] = "gh200" };
-    return name_of(names, ELEMENTS(names), (unsigned)name);
-}
-
-const char *uma_throttle_name(enum uma_throttle throttle) {
-    static const char *const names[UMA_THROTTLE_MAX] = { [UMA_THROTTLE_SW_POWER_CAP] = "sw_power_cap",
-                                                         [UMA_THROTTLE_SYNC_BOOST] = "sync_boost",
-                                                         [UMA_THROTTLE_SW_THERMAL] = "sw_thermal",
-                                                         [UMA_THROTTLE_HW_THERMAL] = "hw_thermal",
-                                                         [UMA_THROTTLE_HW_POWER_BRAKE] = "hw_power_brake" };
-    return name_of(names, ELEMENTS(names), (unsigned)throttle);
 }
 
 const char *uma_severity_name(enum uma_severity severity) {

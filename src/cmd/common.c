@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- writing ------------------------------------------------------------------------------------------------ */
+
+static int write_all(int fd, const char *data, size_t length) {
+    while (length > 0) {
+        ssize_t n = write(fd, data, length);
+        if (n >= 0) {
+            data += n;
+            length -= (size_t)n;
+        } else if (errno == EAGAIN) { /* a pipe that someone else set non-blocking */
+            struct pollfd p = { .fd = fd, .events = POLLOUT };
+            (void)poll(&p, 1, -1);
+        } else if (errno != EINTR)
+            return -errno;
+    }
+    return 0;
+}
+
+int uma_command_write(int fd, const char *data, size_t length) {
+    /* SIGPIPE is ignored only while writing: a job started by `run` must inherit the default. */
+    struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
+    bool ignoring = sigaction(SIGPIPE, &ignore, &old) == 0;
+    int r = write_all(fd, data, length);
+    if (ignoring)
+        (void)sigaction(SIGPIPE, &old, NULL);
+    return r;
+}
+
+int uma_command_print(const struct uma_text *text) {
+    if (text->failed) {
+        (void)fprintf(stderr, "umactl: out of memory while writing the answer\n");
+        return -ENOMEM;
+    }
+    int r = uma_command_write(STDOUT_FILENO, text->data ? text->data : "", text->length);
+    if (r == -EPIPE)
+        return 1;
+    if (r < 0)
+        (void)fprintf(stderr, "umactl: writing to standard output: %s\n", strerror(-r));
+    return r;
+}
+
+/* One line on stderr; the message may hold names from the machine or the command line. */
+static void tell(const char *command, const char *message) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_printf(&t, "umactl %s: ", command);
+    (void)uma_text_safe(&t, message, 0);
+    uma_text_char(&t, '\n');
+    (void)uma_command_write(STDERR_FILENO, t.data ? t.data : "", t.length);
+}
+
+int uma_command_fail(const char *command, int status, const struct uma_error *err) {
+    tell(command, err && err->text[0] ? err->text : "failed for an unknown reason");
+    return status;
+}
+
+int uma_command_usage_error(const struct uma_command *command, const char *format, ...) {
+    struct uma_error err = { 0 };
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(err.text, sizeof err.text, format, ap);
+    va_end(ap);
+    tell(command->name, err.text);
+    (void)fprintf(stderr, "umactl %s: `umactl %s --help` lists the options\n", command->name, command->name);
+    return UMA_EXIT_USAGE;
+}
+
+/* ---- options ------------------------------------------------------------------------------------------------ */
+
+static int stop(struct uma_option_reader *reader, int status) {
+    reader->status = status;
+    return UMA_OPTION_STOP;
+}
+
+static int print_and_stop(struct uma_option_reader *reader, const char *s) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_append(&t, s);
+    return stop(reader, uma_command_print(&t) < 0 ? UMA_EXIT_UNKNOWN : UMA_EXIT_OK);
+}
+
+static const char *option_name(const void *userdata, size_t i) {
+    const struct option *options = userdata;
+    return options[i].name;
+}
+
+/* The word that getopt refused: it stands just before optind, except for a letter inside "-abc", which is optopt. */
+static int refused(struct uma_option_reader *reader, char **argv) {
+    const char *word = argv[optind - 1];
+    if (optopt && strncmp(word, "--", 2) != 0)
+        return stop(reader, uma_command_usage_error(reader->command, "unknown option \"-%c\"", optopt));
+    size_t n = 0, length = strcspn(word, "=");
+    while (reader->options[n].name)
+        n++;
+    if (optopt) /* getopt_long sets it when a known option was given a value that it does not take */
+        return stop(reader,
+                    uma_command_usage_error(reader->command, "option \"%.*s\" takes no value", (int)MIN_OF(length, (size_t)64), word));
+    char bare[64] = { 0 };
+    if (length > 2 && length - 2 < sizeof bare)
+        (void)memcpy(bare, word + 2, length - 2);
+    const char *nearest = uma_command_nearest(bare, option_name, reader->options, n);
+    if (nearest)
+        return stop(reader, uma_command_usage_error(reader->command, "unknown option \"%.*s\"; did you mean \"--%s\"?",
+                                                    (int)MIN_OF(length, (size_t)64), word, nearest));
+    return stop(reader, uma_command_usage_error(reader->command, "unknown option \"%.*s\"", (int)MIN_OF(length, (size_t)64), word));
+}
+
+static int finish(struct uma_option_reader *reader, int argc, char **argv) {
+    struct uma_common_options *common = reader->common;
+    if (optind < argc)
+        return stop(reader, uma_command_usage_error(reader->command, "unexpected argument \"%.64s\"", argv[optind]));
+    if (common->from && common->root)
+        return stop(reader, uma_command_usage_error(reader->command, "--from and --root name two machines: give one of them"));
+    if (!common->from && !common->root) {
+        const char *root = getenv("UMACTL_ROOT");
+        common->root = root && *root ? root : NULL;
+    }
+    return -1;
+}
+
+int uma_option_next(struct uma_option_reader *reader, int argc, char **argv) {
+    opterr = 0;
+    for (;;) {
+        int c = getopt_long(argc, argv, reader->letters, reader->options, NULL);
+        switch (c) {
+        case -1:
+            return finish(reader, argc, argv);
+        case 'h':
+            return print_and_stop(reader, reader->command->usage);
+        case UMA_OPTION_VERSION:
+            return print_and_stop(reader, "umactl " UMACTL_VERSION "\n");
+        case UMA_OPTION_FROM:
+        case UMA_OPTION_ROOT:
+            if (!*optarg)
+                return stop(reader,
+                            uma_command_usage_error(reader->command, "--%s: the name is empty", c == UMA_OPTION_FROM ? "from" : "root"));
+            *(c == UMA_OPTION_FROM ? &reader->common->from : &reader->common->root) = optarg;
+            break;
+        case UMA_OPTION_JSON:
+            reader->common->json = true;
+            break;
+        case ':':
+            return stop(reader, uma_command_usage_error(reader->command, "option \"%.64s\" needs a value", argv[optind - 1]));
+        case '?':
+            return refused(reader, argv);
+        default:
+            return c;
+        }
+    }
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------ */
+
+struct uma_observe_options uma_command_observe_options(const struct uma_common_options *options) {
+    const char *nvml = getenv("UMACTL_NVML");
+    return (struct uma_observe_options){ .root = options->root, .nvml = nvml && *nvml ? nvml : NULL };
+}
+
+/* The documented most of uma_snapshot_parse(); one byte more tells "too large" from "just fits". */
+enum { SNAPSHOT_BYTES_MAX = 256 * 1024 * 1024 };
+
+static int read_all(int fd, const char *name, struct uma_text *text, struct uma_error *err) {
+    static char block[64 * 1024];
+    for (;;) {
+        ssize_t n = read(fd, block, sizeof block);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return uma_error_set(err, errno, "%s: cannot be read", name);
+        if (n == 0)
+            return text->failed ? uma_error_set(err, ENOMEM, "%s", name) : 0;
+        uma_text_append_n(text, block, (size_t)n);
+        if (text->length > SNAPSHOT_BYTES_MAX)
+            return uma_error_text(err, EFBIG, "%s: larger than 256 MiB, which no snapshot is", name);
+    }
+}
+
+static int take_from_file(const char *path, struct uma_snapshot *ret_snapshot, struct uma_error *err) {
+    bool standard_input = strcmp(path, "-") == 0;
+    const char *name = standard_input ? "standard input" : path;
+    _cleanup_text_ struct uma_text text = { 0 };
+    _cleanup_close_ int fd = -1;
+    if (!standard_input && (fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)) < 0)
+        return uma_error_set(err, errno, "%s: cannot be opened, expected a snapshot written by `umactl snapshot`", name);
+    int r = read_all(standard_input ? STDIN_FILENO : fd, name, &text, err);
+    if (r < 0)
+        return r;
+    if (text.length == 0)
+        return uma_error_text(err, EINVAL, "%s: empty, expected a snapshot written by `umactl snapshot`", name);
+    return uma_snapshot_parse(text.data, text.length, name, ret_snapshot, err);
+}
+
+int uma_command_snapshot_take(const struct uma_common_options *options, unsigned what, struct uma_snapshot *ret_snapshot,
+                              struct uma_error *err) {
+    if (options->from)
+        return take_from_file(options->from, ret_snapshot, err);
+    struct uma_observe_options observe = uma_command_observe_options(options);
+    struct uma_observer *observer = NULL;
+    int r = uma_observer_open(&observe, &observer, err);
+    if (r < 0)
+        return r;
+    struct uma_snapshot snapshot;
+    r = uma_snapshot_init(&snapshot);
+    if (r < 0)
+        (void)uma_error_set(err, -r, "taking a snapshot");
+    else if ((r = uma_observer_read(observer, what, &snapshot, err)) < 0)
+        uma_snapshot_done(&snapshot);
+    else
+        *ret_snapshot = snapshot;
+    (void)uma_observer_close(observer);
+    return MIN_OF(r, 0);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/require.h"
+
+#include "base/json_write.h"
+#include "base/units.h"
+#include "cmd/command.h"
+#include "cmd/layout.h"
+#include "cmd/status.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const char usage[] =
+    "usage: umactl require --bytes N [OPTION...]\n"
+    "\n"
+    "Exit 0 once a new job can have N bytes; name who holds them otherwise.\n"
+    "\n"
+    "      --bytes N        what the job needs: 60G and 60GiB are binary, 60GB is decimal\n"
+    "      --contiguous N   and so much of it in one piece (as far as the kernel has such pieces)\n"
+    "      --wait TIME      wait for it: 90, 90s, 5m, 2h\n"
+    "      --json           one JSON document\n"
+    "  -q, --quiet          no answer but the exit status\n"
+    "      --from FILE      a snapshot instead of the machine; - is standard input\n"
+    "      --root DIR       a machine laid out as a folder (also UMACTL_ROOT)\n"
+    "      --version        print the version\n"
+    "  -h, --help           print this\n"
+    "\n"
+    "Exit status: 0 met, 1 not met, 2 usage, 3 unknown (could not be read), 128+n ended by signal n while waiting.\n";
+
+enum { OPTION_BYTES = UMA_OPTION_OWN, OPTION_CONTIGUOUS, OPTION_WAIT };
+
+/* Heat decides nothing here; processes and GPU do: they are the evidence for driver pools, and the names. */
+#define REQUIRE_READS (UMA_READ_MEMORY | UMA_READ_PROCESSES | UMA_READ_GPU | UMA_READ_PLATFORM)
+
+#define DELAY_LEAST 0.2
+#define DELAY_MOST 1.0
+/* Less than this between two looks is the noise of a busy machine: a mean of 107 MiB in 5 s has been measured (MiaAI memwatch). */
+#define STANDS_STILL (32 * UMA_MIB)
+
+enum { HOLDERS_SHOWN = 8, HOLDERS_IN_PROGRESS = 2 };
+
+struct options {
+    struct uma_common_options common;
+    struct uma_requirement need;
+    bool has_bytes, has_contiguous, has_wait, quiet;
+    double wait;
+};
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_stop(int signal_number) {
+    stop_signal = signal_number;
+}
+
+/* ---- decisions ---------------------------------------------------------------------------------------------- */
+
+struct uma_u64 uma_contiguous_free(const struct uma_headroom *headroom, struct uma_u64 page_size, uint64_t size) {
+    struct uma_u64 free_bytes = { 0 };
+    uint32_t orders = MIN_OF(headroom->n_orders, (uint32_t)UMA_ORDERS_MAX);
+    if (orders == 0 || !uma_usable(page_size.validity) || page_size.value == 0 || page_size.value > UMA_GIB)
+        return free_bytes;
+    free_bytes.validity = UMA_KNOWN;
+    uint32_t order = 0;
+    while (order + 1 < orders && page_size.value << order < size)
+        order++;
+    for (; order < orders; order++)
+        if (__builtin_add_overflow(free_bytes.value, headroom->free_by_order[order], &free_bytes.value))
+            free_bytes.value = UINT64_MAX;
+    return free_bytes;
+}
+
+enum uma_truth uma_require_verdict(const struct uma_headroom *headroom, struct uma_u64 page_size, const struct uma_requirement *need) {
+    enum uma_truth budget = !uma_usable(headroom->budget.validity) ? UMA_MAYBE : headroom->budget.value >= need->bytes ? UMA_YES : UMA_NO;
+    if (need->contiguous == 0 || budget == UMA_NO)
+        return budget;
+    struct uma_u64 pieces = uma_contiguous_free(headroom, page_size, need->contiguous);
+    if (!uma_usable(pieces.validity))
+        return UMA_MAYBE;
+    return pieces.value < need->contiguous ? UMA_NO : budget;
+}
+
+double uma_require_delay(double previous_delay, uint64_t previous_budget, uint64_t budget) {
+    uint64_t moved = budget > previous_budget ? budget - previous_budget : previous_budget - budget;
+    if (moved > STANDS_STILL)
+        return DELAY_LEAST;
+    return MIN_OF(MAX_OF(previous_delay * 1.5, DELAY_LEAST), DELAY_MOST);
+}
+
+/* ---- one look ----------------------------------------------------------------------------------------------- */
+
+struct look {
+    struct uma_snapshot snapshot;
+    struct uma_account account;
+    struct uma_u64 contiguous_free;
+    enum uma_truth met;
+};
+
+static void look_done(struct look *look) {
+    uma_account_done(&look->account);
+    uma_snapshot_done(&look->snapshot);
+}
+
+static int look_judge(struct look *look, const struct uma_requirement *need, struct uma_error *err) {
+    int r = uma_account_build(&look->snapshot, 0, &look->account, err); /* 0: there is no register of reservations yet */
+    if (r < 0)
+        return r;
+    const struct uma_headroom *h = &look->account.headroom;
+    look->met = uma_require_verdict(h, look->snapshot.zones.page_size, need);
+    look->contiguous_free =
+        need->contiguous ? uma_contiguous_free(h, look->snapshot.zones.page_size, need->contiguous) : (struct uma_u64){ 0 };
+    return 0;
+}
+
+/* ---- the answer --------------------------------------------------------------------------------------------- */
+
+static void answer_json(struct uma_text *text, const struct options *options, const struct look *look, double waited) {
+    struct uma_json json = { .text = text };
+    const struct uma_headroom *h = &look->account.headroom;
+    uma_json_begin_object(&json, NULL, false);
+    uma_json_string(&json, "schema", "umactl.require/1");
+    uma_json_unsigned(&json, "needed", options->need.bytes);
+    uma_json_u64(&json, "budget", h->budget);
+    uma_json_truth(&json, "met", look->met);
+    uma_json_double(&json, "waited", waited);
+    uma_holders_json(&json, "holders", &look->account);
+    if (options->has_contiguous)
+        uma_json_unsigned(&json, "contiguous_needed", options->need.contiguous);
+    else
+        uma_json_null(&json, "contiguous_needed");
+    uma_json_u64(&json, "contiguous_free", look->contiguous_free);
+    uma_json_u64(&json, "largest_free_block", h->largest_free_block);
+    uma_json_time(&json, "time", look->snapshot.time_ns);
+    uma_json_end_object(&json);
+    uma_text_char(text, '\n');
+}
+
+static void contiguous_text(struct uma_text *text, const struct options *options, const struct look *look) {
+    uma_text_append(text, "  in one piece: ");
+    uma_text_bytes(text, options->need.contiguous);
+    uma_text_append(text, " needed, ");
+    uma_layout_bytes(text, look->contiguous_free);
+    uma_text_append(text, " in free blocks of that size; the largest free block is ");
+    uma_layout_bytes(text, look->account.headroom.largest_free_block);
+    uma_text_char(text, '\n');
+}
+
+static void answer_text(struct uma_text *text, const struct options *options, const struct look *look, double waited) {
+    struct uma_status_style style = uma_status_style_of(STDOUT_FILENO);
+    const struct uma_account *a = &look->account;
+    struct uma_u64 budget = a->headroom.budget;
+    uma_text_append(text, look->met == UMA_YES ? "met: " : look->met == UMA_NO ? "not met: " : "unknown: ");
+    uma_text_bytes(text, options->need.bytes);
+    uma_text_append(text, " needed, a new job can have ");
+    uma_layout_bytes(text, budget);
+    if (uma_usable(budget.validity) && budget.value < options->need.bytes) {
+        uma_text_append(text, ", ");
+        uma_text_bytes(text, options->need.bytes - budget.value);
+        uma_text_append(text, " short");
+    }
+    if (options->has_wait) {
+        uma_text_append(text, " after ");
+        uma_text_duration(text, waited);
+    }
+    uma_text_char(text, '\n');
+    if (options->has_contiguous)
+        contiguous_text(text, options, look);
+    if (look->met == UMA_YES)
+        return;
+    for (size_t i = 0; i < a->n_holders && i < HOLDERS_SHOWN; i++) {
+        uma_text_append(text, i == 0 ? "  held by  " : "           ");
+        uma_holder_phrase(text, &a->holders[i], style.columns - 11);
+        uma_text_char(text, '\n');
+    }
+    if (a->n_holders > HOLDERS_SHOWN)
+        uma_text_printf(text, "           and %zu more: umactl status --all\n", a->n_holders - HOLDERS_SHOWN);
+    if (a->n_holders == 0)
+        uma_text_append(text, "  no process holds a part worth a line: umactl status shows where it is\n");
+    if (!style.utf8)
+        uma_layout_ascii(text);
+}
+
+static int answer(const struct options *options, const struct look *look, double waited) {
+    if (!options->quiet) {
+        _cleanup_text_ struct uma_text text = { 0 };
+        if (options->common.json)
+            answer_json(&text, options, look, waited);
+        else
+            answer_text(&text, options, look, waited);
+        if (uma_command_print(&text) < 0)
+            return UMA_EXIT_UNKNOWN;
+    }
+    return look->met == UMA_YES ? UMA_EXIT_OK : look->met == UMA_NO ? UMA_EXIT_NO : UMA_EXIT_UNKNOWN;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------------ */
+
+/* One line on a terminal's stderr, rewritten at every look. */
+static void progress(const struct options *options, const struct look *look, double waited) {
+    if (options->quiet || isatty(STDERR_FILENO) != 1)
+        return;
+    struct uma_status_style style = uma_status_style_of(STDERR_FILENO);
+    const struct uma_account *a = &look->account;
+    _cleanup_text_ struct uma_text line = { 0 }, out = { 0 };
+    uma_text_append(&line, "waiting ");
+    uma_text_duration(&line, waited);
+    uma_text_append(&line, ": ");
+    uma_layout_bytes(&line, a->headroom.budget);
+    uma_text_append(&line, " of ");
+    uma_text_bytes(&line, options->need.bytes);
+    for (size_t i = 0; i < a->n_holders && i < HOLDERS_IN_PROGRESS; i++) {
+        uma_text_append(&line, i ? "; " : "; held by ");
+        uma_holder_phrase(&line, &a->holders[i], 48);
+    }
+    uma_text_append(&out, "\r");
+    (void)uma_text_safe(&out, line.data ? line.data : "", style.columns - 1);
+    uma_text_append(&out, "\033[K");
+    if (!style.utf8)
+        uma_layout_ascii(&out);
+    (void)uma_command_write(STDERR_FILENO, out.data ? out.data : "", out.length);
+}
+
+static void progress_end(const struct options *options) {
+    if (options->has_wait && !options->quiet && isatty(STDERR_FILENO) == 1)
+        (void)uma_command_write(STDERR_FILENO, "\r\033[K", 4);
+}
+
+static int interrupted(const struct options *options, const struct look *look, double waited) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_printf(&t, "umactl require: stopped by %s after ", stop_signal == SIGINT ? "Ctrl-C" : "SIGTERM");
+    uma_text_duration(&t, waited);
+    uma_text_append(&t, "; a new job can have ");
+    uma_layout_bytes(&t, look->account.headroom.budget);
+    uma_text_append(&t, " of ");
+    uma_text_bytes(&t, options->need.bytes);
+    uma_text_char(&t, '\n');
+    (void)uma_command_write(STDERR_FILENO, t.data ? t.data : "", t.length);
+    return 128 + (int)stop_signal;
+}
+
+static double elapsed(int64_t since) {
+    return (double)(uma_monotonic_ns() - since) / 1e9;
+}
+
+static void sleep_seconds(double seconds) {
+    struct timespec t = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    if (!stop_signal)
+        (void)nanosleep(&t, NULL);
+}
+
+/* Look until it is met or the time is over. `look` holds the last look afterwards. */
+static int wait_for_it(const struct options *options, struct uma_observer *observer, struct look *look, double *ret_waited,
+                       struct uma_error *err) {
+    int64_t start = uma_monotonic_ns();
+    double delay = DELAY_LEAST;
+    uint64_t previous = 0;
+    for (;;) {
+        uma_account_done(&look->account);
+        look->account = (struct uma_account){ 0 };
+        int r = uma_observer_read(observer, REQUIRE_READS, &look->snapshot, err);
+        if (r >= 0)
+            r = look_judge(look, &options->need, err);
+        if (r < 0)
+            return r;
+        *ret_waited = elapsed(start);
+        double left = options->wait - *ret_waited;
+        if (look->met == UMA_YES || stop_signal || !options->has_wait || left <= 0)
+            return 0;
+        progress(options, look, *ret_waited);
+        delay = uma_require_delay(delay, previous, look->account.headroom.budget.value);
+        previous = look->account.headroom.budget.value;
+        sleep_seconds(MIN_OF(delay, left));
+    }
+}
+
+static int require_live(const struct options *options) {
+    struct uma_error err = { 0 };
+    struct uma_observe_options observe = uma_command_observe_options(&options->common);
+    observe.keep_probe = options->has_wait;
+    struct look look = { 0 };
+    struct uma_observer *observer = NULL;
+    int r = uma_snapshot_init(&look.snapshot);
+    if (r < 0)
+        return uma_error_set(&err, -r, "taking a snapshot"), uma_command_fail("require", UMA_EXIT_UNKNOWN, &err);
+    double waited = 0;
+    if (options->has_wait) {
+        /* No SA_RESTART: the sleep must end. The default comes back after the first, so that a second Ctrl-C always works. */
+        struct sigaction act = { .sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND };
+        (void)sigaction(SIGINT, &act, NULL);
+        (void)sigaction(SIGTERM, &act, NULL);
+    }
+    r = uma_observer_open(&observe, &observer, &err);
+    if (r >= 0)
+        r = wait_for_it(options, observer, &look, &waited, &err);
+    progress_end(options);
+    int status = r < 0                                ? uma_command_fail("require", UMA_EXIT_UNKNOWN, &err)
+                 : stop_signal && look.met != UMA_YES ? interrupted(options, &look, waited)
+                                                      : answer(options, &look, options->has_wait ? waited : 0);
+    (void)uma_observer_close(observer);
+    look_done(&look);
+    return status;
+}
+
+static int require_from(const struct options *options) {
+    struct uma_error err = { 0 };
+    struct look look = { 0 };
+    if (uma_command_snapshot_take(&options->common, REQUIRE_READS, &look.snapshot, &err) < 0)
+        return uma_command_fail("require", UMA_EXIT_UNKNOWN, &err);
+    int status =
+        look_judge(&look, &options->need, &err) < 0 ? uma_command_fail("require", UMA_EXIT_UNKNOWN, &err) : answer(options, &look, 0);
+    look_done(&look);
+    return status;
+}
+
+/* ---- the command -------------------------------------------------------------------------------------------- */
+
+static int set_option(struct options *options, int c) {
+    struct uma_error err = { 0 };
+    int r = 0;
+    const char *name = "";
+    switch (c) {
+    case 'q':
+        options->quiet = true;
+        break;
+    case OPTION_BYTES:
+        name = "bytes";
+        r = uma_parse_size(optarg, &options->need.bytes, &err);
+        options->has_bytes = true;
+        break;
+    case OPTION_CONTIGUOUS:
+        name = "contiguous";
+        r = uma_parse_size(optarg, &options->need.contiguous, &err);
+        options->has_contiguous = true;
+        break;
+    case OPTION_WAIT:
+        name = "wait";
+        r = uma_parse_duration(optarg, &options->wait, &err);
+        options->has_wait = true;
+        break;
+    default:
+        break;
+    }
+    return r < 0 ? uma_command_usage_error(&uma_command_require, "--%s: %s", name, err.text) : 0;
+}
+
+static int run(int argc, char **argv) {
+    static const struct option table[] = { UMA_COMMON_OPTIONS,
+                                           { "bytes", required_argument, NULL, OPTION_BYTES },
+                                           { "contiguous", required_argument, NULL, OPTION_CONTIGUOUS },
+                                           { "wait", required_argument, NULL, OPTION_WAIT },
+                                           { "quiet", no_argument, NULL, 'q' },
+                                           { 0 } };
+    struct options options = { 0 };
+    struct uma_option_reader reader = { .command = &uma_command_require, .options = table, .letters = ":hq", .common = &options.common };
+    for (int c; (c = uma_option_next(&reader, argc, argv)) != -1;) {
+        if (c == UMA_OPTION_STOP)
+            return reader.status;
+        int status = set_option(&options, c);
+        if (status)
+            return status;
+    }
+    if (!options.has_bytes)
+        return uma_command_usage_error(&uma_command_require, "--bytes N is missing: how much must there be?");
+    if (options.has_wait && options.common.from)
+        return uma_command_usage_error(&uma_command_require, "--wait reads again and again, --from is one reading: give one of them");
+    if (options.quiet && options.common.json)
+        return uma_command_usage_error(&uma_command_require, "--quiet prints nothing, --json prints a document: give one of them");
+    return options.common.from ? require_from(&options) : require_live(&options);
+}
+
+const struct uma_command uma_command_require = { "require", "exit 0 once this much memory is there; name who holds it otherwise", usage,
+                                                 run };

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * status.h - the two faces of one account: text for people (status_text.c) and JSON for programs (status_json.c). Both are functions of a
+ * snapshot and its account alone: no file is read, nothing is judged, and the same account gives the same bytes.
+ */
+#pragma once
+
+#include "base/json_write.h"
+#include "base/text.h"
+#include "uma.h"
+
+struct uma_status_style {
+    unsigned columns; /* no line is wider */
+    unsigned rows;    /* fold what matters least until it fits; 0: no limit */
+    bool colour;
+    bool utf8; /* bars of eighths and an arrow; else ASCII alone */
+    bool all;  /* fold nothing and cut no list */
+};
+
+/* The style for an output: its size, colour and character set. A terminal of unknown size is 80 x 24; anything else 100 columns. */
+struct uma_status_style uma_status_style_of(int fd);
+
+void uma_status_text(struct uma_text *text, const struct uma_snapshot *snapshot, const struct uma_account *account,
+                     const struct uma_status_style *style);
+/* The whole document, schema umactl.status/1. */
+void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot, const struct uma_account *account);
+
+/* The parts that other documents share. */
+void uma_holders_json(struct uma_json *json, const char *key, const struct uma_account *account);
+/* One holder as a short phrase: "11.7 GiB  vllm serve, pid 4242 (VLLM::EngineCor) in embeddings". Escaped; at most `columns` wide. */
+void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, size_t columns);
+/* What a holder takes of the pool: GPU bytes and anonymous and shared memory, as far as they are known. */
+uint64_t uma_holder_bytes(const struct uma_holder *holder);
+
+/* "NVIDIA GB10 71 C (13 to the limit), 91.2 W, 2418 MHz, 96 % busy, not throttled; board 64 C", for at most gpus_most GPUs. Not escaped. */
+void uma_status_heat_text(struct uma_text *text, const struct uma_snapshot *snapshot, size_t gpus_most);
+/* The board's own sensor (acpitz; Tegra's board zones), the hottest of them; unknown where there is none. */
+struct uma_f64 uma_status_board_celsius(const struct uma_snapshot *snapshot);
+/*
+ * Name of bit `bit` of throttle_reasons ("sw_power_cap", "hw_slowdown"); NULL for a bit that nvml.h 13.3 does not name. Idle is a reason
+ * for low clocks but no throttling: UMA_REASON_GPU_IDLE is left out of the lists that are made with this.
+ */
+const char *uma_reason_name(uint64_t bit);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* What status says about heat, in words: one phrase for each GPU, the board's sensor, the names of throttle reasons. */
+#include "cmd/status.h"
+
+#include "cmd/layout.h"
+
+#include <string.h>
+
+const char *uma_reason_name(uint64_t bit) {
+    static const char *const names[] = { "gpu_idle",   "applications_clocks", "sw_power_cap",   "hw_slowdown",   "sync_boost",
+                                         "sw_thermal", "hw_thermal",          "hw_power_brake", "display_clocks" };
+    for (size_t i = 0; i < ELEMENTS(names); i++)
+        if (bit == 1ull << i)
+            return names[i];
+    return NULL;
+}
+
+/* acpitz is the firmware's own zone on PCs and on GB10; Tegra names its board zones so (L4T device trees). */
+static bool board_zone(const char *type) {
+    return type && (strcmp(type, "acpitz") == 0 || strncmp(type, "board", 5) == 0 || strncmp(type, "Tboard", 6) == 0);
+}
+
+struct uma_f64 uma_status_board_celsius(const struct uma_snapshot *snapshot) {
+    struct uma_f64 hottest = { 0 };
+    for (size_t i = 0; i < snapshot->heat.n_zones; i++) {
+        const struct uma_thermal_zone *zone = &snapshot->heat.zones[i];
+        if (board_zone(zone->type) && uma_usable(zone->celsius.validity) &&
+            (!uma_usable(hottest.validity) || zone->celsius.value > hottest.value))
+            hottest = zone->celsius;
+    }
+    return hottest;
+}
+
+static void throttle_text(struct uma_text *t, struct uma_u64 reasons) {
+    if (!uma_usable(reasons.validity)) {
+        uma_text_append(t, "throttle ?");
+        return;
+    }
+    uint64_t bits = reasons.value & ~UMA_REASON_GPU_IDLE;
+    if (!bits)
+        uma_text_append(t, "not throttled");
+    for (unsigned i = 0, n = 0; i < 64; i++) {
+        if (!(bits & 1ull << i))
+            continue;
+        uma_text_append(t, n++ ? "+" : "throttled by ");
+        const char *name = uma_reason_name(1ull << i);
+        if (name)
+            uma_text_append(t, name);
+        else
+            uma_text_printf(t, "0x%llx", 1ull << i);
+    }
+}
+
+static void gpu_phrase(struct uma_text *t, const struct uma_gpu *gpu, bool stale) {
+    uma_text_append(t, gpu->name ? gpu->name : "GPU");
+    uma_text_append(t, stale ? " (old answer) " : " ");
+    uma_layout_number(t, gpu->celsius, 0);
+    uma_text_append(t, " C");
+    if (uma_usable(gpu->limit_margin_celsius.validity)) {
+        uma_text_append(t, " (");
+        uma_layout_number(t, gpu->limit_margin_celsius, 0);
+        uma_text_append(t, " to the limit)");
+    }
+    uma_text_append(t, ", ");
+    uma_layout_number(t, gpu->watts, 1);
+    uma_text_append(t, " W, ");
+    struct uma_f64 mhz = { (double)gpu->sm_hertz.value / 1e6, gpu->sm_hertz.validity };
+    uma_layout_number(t, mhz, 0);
+    uma_text_append(t, " MHz, ");
+    struct uma_f64 percent = { gpu->utilization.value * 100, gpu->utilization.validity };
+    uma_layout_number(t, percent, 0);
+    uma_text_append(t, " % busy, ");
+    throttle_text(t, gpu->throttle_reasons);
+}
+
+void uma_status_heat_text(struct uma_text *text, const struct uma_snapshot *snapshot, size_t gpus_most) {
+    const struct uma_gpus *gpus = &snapshot->gpus;
+    static const struct uma_gpu none;
+    if (gpus->n == 0) {
+        /* "asked, and no answer" must not look like "nothing there" */
+        if (gpus->hung || gpus->source.validity == UMA_FAILED)
+            uma_text_printf(text, "GPU: ? (%s)", gpus->source.detail ? gpus->source.detail : "no answer");
+        else if (gpus->source.validity == UMA_ABSENT || gpus->source.validity == UMA_KNOWN)
+            uma_text_append(text, "no GPU that could be asked");
+        else
+            gpu_phrase(text, &none, false);
+    }
+    for (size_t i = 0; i < gpus->n && i < gpus_most; i++) {
+        if (i)
+            uma_text_append(text, " | ");
+        gpu_phrase(text, &gpus->list[i], gpus->source.validity == UMA_STALE);
+    }
+    if (gpus->n > gpus_most)
+        uma_text_printf(text, " | and %zu more", gpus->n - gpus_most);
+    struct uma_f64 board = uma_status_board_celsius(snapshot);
+    if (uma_usable(board.validity)) {
+        uma_text_append(text, "; board ");
+        uma_layout_number(text, board, 0);
+        uma_text_append(text, " C");
+    }
+}

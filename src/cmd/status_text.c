@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The text of `umactl status`: the budget first, then where the bytes are, who holds them, what other programs say, heat, and what is
+ * wrong. On a terminal it fits one screen: what matters least is folded, step by step, until it does.
+ */
+#include "cmd/status.h"
+
+#include "base/units.h"
+#include "cmd/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* How much is folded: level 0 is what a file gets, the last one fits 80 x 24 whatever the machine. */
+struct fold {
+    size_t ledger_rows, holders, problems;
+    bool evidence_all, evidence_critical, remedies, gaps;
+};
+static const struct fold folds[] = {
+    { UMA_LEDGER_KINDS, 20, UMA_PROBLEMS_MAX, true, true, true, true },
+    { 8, 6, UMA_PROBLEMS_MAX, true, true, true, true },
+    { 7, 4, UMA_PROBLEMS_MAX, true, true, true, true },
+    { 7, 4, UMA_PROBLEMS_MAX, true, true, true, false },
+    { 6, 4, UMA_PROBLEMS_MAX, true, true, true, false },
+    { 6, 4, UMA_PROBLEMS_MAX, false, true, true, false },
+    { 5, 3, 4, false, true, true, false },
+    { 5, 3, 3, false, false, true, false },
+    { 4, 3, 3, false, false, true, false },
+    { 3, 2, 3, false, false, false, false },
+};
+static const struct fold everything = { UMA_LEDGER_KINDS, SIZE_MAX, UMA_PROBLEMS_MAX, true, true, true, true };
+
+struct page {
+    struct uma_text *text;
+    const struct uma_snapshot *snapshot;
+    const struct uma_account *account;
+    const struct uma_status_style *style;
+    const struct fold *fold;
+};
+
+/* Below this a row reads 0.0 GiB: it goes into the row of small ones. */
+#define SMALL_ROW (UMA_GIB / 20)
+
+enum { GPUS_SHOWN = 4, NAME_COLUMN = 55 }; /* GPUs in the heat line without --all; where a holder's name begins */
+
+static void heading(const struct page *p, const char *s) {
+    uma_layout_ink(p->text, p->style, UMA_INK_BOLD);
+    uma_text_append(p->text, s);
+    uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+}
+
+static void dim(const struct page *p, const char *s) {
+    uma_layout_ink(p->text, p->style, UMA_INK_DIM);
+    uma_text_append(p->text, s);
+    uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+}
+
+static void gap(const struct page *p) {
+    if (p->fold->gaps)
+        uma_text_char(p->text, '\n');
+}
+
+/* ---- the budget --------------------------------------------------------------------------------------------- */
+
+/* "spark-1, dgx-spark, 2026-11-29 21:03:55", right-aligned on the headline; where that does not fit, as much of it as does. */
+static void whose(const struct page *p) {
+    static const char *const formats[] = { ", %Y-%m-%d %H:%M:%S", ", %H:%M:%S", "" };
+    const struct uma_platform *platform = &p->snapshot->platform;
+    time_t seconds = (time_t)(p->snapshot->time_ns / 1000000000);
+    struct tm local;
+    bool has_time = p->snapshot->time_ns > 0 && localtime_r(&seconds, &local);
+    for (size_t i = has_time ? 0 : ELEMENTS(formats) - 1; i < ELEMENTS(formats); i++) {
+        _cleanup_text_ struct uma_text t = { 0 };
+        if (platform->host) {
+            (void)uma_text_safe(&t, platform->host, 24);
+            uma_text_append(&t, ", ");
+        }
+        uma_text_append(&t, uma_platform_text(platform->name));
+        char stamp[48] = "";
+        if (formats[i][0] && strftime(stamp, sizeof stamp, formats[i], &local) > 0)
+            uma_text_append(&t, stamp);
+        size_t width = uma_text_columns(t.data ? t.data : "");
+        if (!t.data || uma_layout_column(p->text) + 2 + width > p->style->columns)
+            continue;
+        uma_layout_to_column(p->text, p->style->columns - width);
+        dim(p, t.data);
+        break;
+    }
+    uma_text_char(p->text, '\n');
+}
+
+static void term(const struct page *p, const char *sign, struct uma_u64 value, const char *what) {
+    uma_text_append(p->text, sign);
+    uma_layout_gib_column(p->text, value, 0);
+    uma_text_printf(p->text, " %s", what);
+}
+
+/* "= 101.0 available - 6.8 reserve + 0.0 driver pools (GiB)": the sum a person can check. */
+static void formula(const struct page *p) {
+    const struct uma_headroom *h = &p->account->headroom;
+    uma_text_append(p->text, "  = ");
+    term(p, "", h->available,
+         h->hugetlb_rule          ? "in free huge pages"
+         : h->available_estimated ? "available (estimated: no MemAvailable)"
+                                  : "available");
+    term(p, " - ", h->reserve, "reserve");
+    term(p, " - ", h->reserved, "reserved");
+    if (!uma_usable(h->driver_pools.validity) || h->driver_pools.value > 0)
+        term(p, " + ", h->driver_pools, "driver pools");
+    uma_text_append(p->text, " (GiB)");
+    if (uma_usable(h->gpu_limit.validity)) {
+        _cleanup_text_ struct uma_text t = { 0 };
+        uma_text_append(&t, ", GPU limit ");
+        uma_layout_gib_column(&t, h->gpu_limit, 0);
+        if (t.data && uma_layout_column(p->text) + t.length <= p->style->columns)
+            uma_text_append(p->text, t.data);
+    }
+    uma_text_char(p->text, '\n');
+}
+
+static void vector_item(const struct page *p, const char *what, const char *value) {
+    size_t need = strlen(what) + 1 + strlen(value), at = uma_layout_column(p->text);
+    if (at > 2 && at + 2 + need > p->style->columns)
+        uma_text_append(p->text, "\n  ");
+    else if (at > 2)
+        uma_text_append(p->text, "  ");
+    dim(p, what);
+    uma_text_printf(p->text, " %s", value);
+}
+
+static void vector_bytes(const struct page *p, const char *what, struct uma_u64 value) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_layout_bytes(&t, value);
+    vector_item(p, what, t.data ? t.data : "?");
+}
+
+static void vector_line(const struct page *p) {
+    const struct uma_headroom *h = &p->account->headroom;
+    const struct uma_pressure *pressure = &p->snapshot->memory_pressure;
+    uma_text_append(p->text, "  ");
+    vector_bytes(p, "now", h->now);
+    vector_bytes(p, "reclaimable", h->reclaimable_cache);
+    vector_bytes(p, "largest block", h->largest_free_block);
+    vector_bytes(p, "swap free", h->swap_free);
+    if (uma_usable(pressure->some.avg10.validity) && pressure->some.avg10.value >= 0.0005) {
+        _cleanup_text_ struct uma_text t = { 0 };
+        struct uma_f64 percent = pressure->some.avg10;
+        percent.value *= 100;
+        uma_layout_number(&t, percent, 1);
+        uma_text_append(&t, " %");
+        vector_item(p, "memory pressure", t.data ? t.data : "?");
+    }
+    uma_text_char(p->text, '\n');
+}
+
+static void budget(const struct page *p) {
+    const struct uma_headroom *h = &p->account->headroom;
+    bool known = uma_usable(h->budget.validity);
+    if (!known) {
+        uma_layout_ink(p->text, p->style, UMA_INK_RED);
+        uma_text_append(p->text, "What a new job can have is unknown");
+    } else {
+        uma_layout_ink(p->text, p->style, UMA_INK_BOLD);
+        uma_text_append(p->text, "A new job can have ");
+        uma_text_gib(p->text, h->budget.value);
+        uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+        uma_text_append(p->text, " of ");
+        uma_layout_gib_column(p->text, h->total, 0);
+        uma_text_append(p->text, " GiB");
+    }
+    uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+    whose(p);
+    if (known)
+        formula(p);
+    else {
+        const struct uma_source *source = &p->snapshot->meminfo.source;
+        uma_text_append(p->text, "  ");
+        _cleanup_text_ struct uma_text t = { 0 };
+        uma_text_printf(&t, "%s: %s", source->path ? source->path : "proc/meminfo",
+                        source->detail ? source->detail : uma_validity_name(source->validity));
+        uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 2, 2);
+    }
+    vector_line(p);
+}
+
+/* ---- the ledger --------------------------------------------------------------------------------------------- */
+
+static const char *const row_texts[UMA_LEDGER_KINDS] = {
+    [UMA_LEDGER_FREE] = "free",
+    [UMA_LEDGER_FREE_PERCPU_LISTS] = "free, parked per CPU",
+    [UMA_LEDGER_CACHE_CLEAN] = "file cache, clean",
+    [UMA_LEDGER_CACHE_DIRTY] = "file cache, unwritten",
+    [UMA_LEDGER_CACHE_MAPPED] = "file cache, mapped",
+    [UMA_LEDGER_SHMEM] = "shared memory, tmpfs",
+    [UMA_LEDGER_ANON] = "program memory",
+    [UMA_LEDGER_SLAB_RECLAIMABLE] = "slab, reclaimable",
+    [UMA_LEDGER_SLAB] = "slab",
+    [UMA_LEDGER_KERNEL] = "kernel",
+    [UMA_LEDGER_HUGETLB] = "huge pages",
+    [UMA_LEDGER_PINNED] = "pinned for devices",
+    [UMA_LEDGER_GPU] = "GPU, by process",
+    [UMA_LEDGER_DRIVER_POOLS] = "GPU driver pools",
+    [UMA_LEDGER_CMA_LOST] = "lost to CMA",
+    [UMA_LEDGER_UNEXPLAINED] = "unexplained",
+};
+
+static void ledger_row(const struct page *p, const char *what, uint64_t bytes, size_t bar) {
+    const struct uma_ledger *ledger = &p->account->ledger;
+    _cleanup_text_ struct uma_text percent = { 0 };
+    struct uma_f64 share = { (double)bytes / (double)ledger->total * 100, UMA_KNOWN };
+    uma_layout_number(&percent, share, 1);
+    uma_text_printf(p->text, "  %-22s", what);
+    uma_layout_gib_column(p->text, (struct uma_u64){ bytes, UMA_KNOWN }, 9);
+    uma_text_printf(p->text, "%8s  ", percent.data ? percent.data : "?");
+    uma_layout_ink(p->text, p->style, UMA_INK_CYAN);
+    uma_layout_bar(p->text, p->style, bytes, ledger->total, bar);
+    uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+    uma_text_char(p->text, '\n');
+}
+
+/* Which rows are shown: the largest `rows`, without those that would read 0.0. A single hidden row is shown instead of being counted. */
+static unsigned ledger_choose(const struct uma_ledger *ledger, size_t rows, bool all, bool shown[UMA_LEDGER_KINDS]) {
+    size_t n = 0;
+    unsigned hidden = 0;
+    for (int i = 0; i < UMA_LEDGER_KINDS; i++) {
+        shown[i] = ledger->bytes[i] >= (all ? 1 : SMALL_ROW);
+        n += shown[i];
+    }
+    for (; n > rows; n--) {
+        int smallest = -1;
+        for (int i = 0; i < UMA_LEDGER_KINDS; i++)
+            if (shown[i] && (smallest < 0 || ledger->bytes[i] < ledger->bytes[smallest]))
+                smallest = i;
+        shown[smallest] = false;
+    }
+    int last = 0;
+    for (int i = 0; i < UMA_LEDGER_KINDS; i++)
+        if (!shown[i] && ledger->bytes[i] > 0) {
+            hidden++;
+            last = i;
+        }
+    if (hidden == 1) {
+        shown[last] = true;
+        hidden = 0;
+    }
+    return hidden;
+}
+
+static void ledger(const struct page *p) {
+    const struct uma_ledger *ledger = &p->account->ledger;
+    if (!ledger->known)
+        return;
+    gap(p);
+    _cleanup_text_ struct uma_text title = { 0 };
+    uma_text_printf(&title, "%-24s%9s%8s", "WHERE IT IS", "GiB", "%");
+    heading(p, title.data ? title.data : "");
+    uma_text_char(p->text, '\n');
+    bool shown[UMA_LEDGER_KINDS];
+    unsigned hidden = ledger_choose(ledger, p->fold->ledger_rows, p->style->all, shown);
+    uint64_t rest = 0;
+    size_t bar = p->style->columns > 44 ? MIN_OF((size_t)p->style->columns - 44, (size_t)60) : 1;
+    for (int i = 0; i < UMA_LEDGER_KINDS; i++) {
+        if (shown[i])
+            ledger_row(p, row_texts[i], ledger->bytes[i], bar);
+        else
+            rest += ledger->bytes[i];
+    }
+    if (hidden) {
+        char what[32];
+        (void)snprintf(what, sizeof what, "%u smaller rows", hidden);
+        ledger_row(p, what, rest, bar);
+    }
+}
+
+/* ---- holders ------------------------------------------------------------------------------------------------ */
+
+static void cap_text(struct uma_text *text, const struct uma_cap *cap) {
+    if (!cap->present)
+        uma_text_append(text, "none");
+    else if (uma_usable(cap->fraction.validity)) {
+        uma_layout_number(text, cap->fraction, 2);
+        if (uma_usable(cap->bytes.validity)) {
+            uma_text_append(text, " = ");
+            uma_layout_gib(text, cap->bytes.value);
+        }
+    } else if (uma_usable(cap->bytes.validity))
+        uma_layout_gib(text, cap->bytes.value);
+    else
+        uma_text_append(text, "?");
+}
+
+static void kind_text(struct uma_text *text, const struct uma_holder *h) {
+    uma_text_append(text, h->kind ? h->kind : "other");
+    if (uma_role_name(h->role))
+        uma_text_printf(text, " %s", uma_role_name(h->role));
+}
+
+/* What a person knows it by comes first: "embeddings: VLLM::EngineCor, Qwen/Qwen3-Embedding-8B". */
+static void name_text(struct uma_text *text, const struct uma_holder *h) {
+    const char *where = h->container ? h->container : h->unit;
+    if (where)
+        uma_text_printf(text, "%s: ", where);
+    uma_text_append(text, h->name && *h->name ? h->name : "?");
+    if (h->model)
+        uma_text_printf(text, ", %s", h->model);
+    if (h->exited)
+        uma_text_append(text, " (exited, not released yet)");
+}
+
+static void holder_row(const struct page *p, const struct uma_holder *h) {
+    _cleanup_text_ struct uma_text kind = { 0 }, cap = { 0 }, name = { 0 };
+    kind_text(&kind, h);
+    cap_text(&cap, &h->cap);
+    name_text(&name, h);
+    uma_text_printf(p->text, "%8d  ", h->pid);
+    (void)uma_text_safe(p->text, kind.data ? kind.data : "?", 13);
+    uma_layout_to_column(p->text, 23);
+    const struct uma_u64 *const sizes[] = { &h->gpu_bytes, &h->anon_bytes, &h->shmem_bytes };
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
+        uma_text_char(p->text, ' ');
+        uma_layout_gib_column(p->text, *sizes[i], 5);
+    }
+    uma_text_append(p->text, "  ");
+    (void)uma_text_safe(p->text, cap.data ? cap.data : "?", 11);
+    uma_layout_to_column(p->text, NAME_COLUMN);
+    size_t left = p->style->columns > NAME_COLUMN + 1 ? p->style->columns - NAME_COLUMN : 1;
+    (void)uma_text_safe(p->text, name.data ? name.data : "?", p->style->all ? MAX_OF(left, (size_t)200) : left);
+    uma_text_char(p->text, '\n');
+}
+
+static void holders(const struct page *p) {
+    const struct uma_account *a = p->account;
+    gap(p);
+    if (a->n_holders == 0) {
+        heading(p, "WHO HOLDS IT");
+        const struct uma_source *source = &p->snapshot->processes.source;
+        uma_text_printf(p->text, "  %s\n",
+                        source->validity == UMA_KNOWN ? "no process holds a part worth a line" : "? processes could not be read");
+        return;
+    }
+    _cleanup_text_ struct uma_text title = { 0 };
+    uma_text_printf(&title, "%-23s%6s%6s%6s  %-12sNAME", "WHO HOLDS IT      GiB:", "GPU", "anon", "shm", "cap");
+    heading(p, title.data ? title.data : "");
+    uma_text_char(p->text, '\n');
+    size_t n = MIN_OF(a->n_holders, p->fold->holders), hidden = 0;
+    uint64_t hidden_bytes = 0;
+    for (size_t i = 0; i < a->n_holders; i++) {
+        if (i < n) {
+            holder_row(p, &a->holders[i]);
+            continue;
+        }
+        hidden++;
+        hidden_bytes += uma_holder_bytes(&a->holders[i]);
+    }
+    if (hidden) {
+        uma_text_printf(p->text, "          and %zu more with ", hidden);
+        uma_text_gib(p->text, hidden_bytes);
+        uma_text_char(p->text, '\n');
+    }
+}
+
+/* ---- views and heat ----------------------------------------------------------------------------------------- */
+
+static void views(const struct page *p) {
+    const struct uma_views *v = &p->account->views;
+    gap(p);
+    heading(p, "OTHERS SAY  ");
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_append(&t, "nvidia-smi ");
+    if (v->nvidia_smi_text)
+        uma_text_append(&t, v->nvidia_smi_text);
+    else
+        uma_layout_bytes(&t, v->nvidia_smi);
+    uma_text_append(&t, ", cudaMemGetInfo ");
+    uma_layout_gib_column(&t, v->cuda_mem_get_info, 0);
+    uma_text_append(&t, ", free ");
+    uma_layout_gib_column(&t, v->free_free, 0);
+    uma_text_append(&t, " (available ");
+    uma_layout_gib_column(&t, v->free_available, 0);
+    uma_text_append(&t, ")");
+    uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 12, 2);
+    /* Why they differ, where they do: cudaMemGetInfo is MemFree on these machines (CUDA reference, cuMemGetInfo: free "according to the
+     * OS"; measured in unslothai/unsloth#10704), so file cache counts as used there. */
+    if (!uma_usable(v->cuda_mem_get_info.validity) || !uma_usable(v->free_available.validity) || p->snapshot->platform.unified == UMA_NO ||
+        v->free_available.value < v->cuda_mem_get_info.value + UMA_GIB)
+        return;
+    _cleanup_text_ struct uma_text why = { 0 };
+    uma_text_append(&why, "cudaMemGetInfo is MemFree: ");
+    uma_text_gib(&why, v->free_available.value - v->cuda_mem_get_info.value);
+    uma_text_append(&why, " of cache count as used there");
+    uma_text_pad(p->text, 12);
+    uma_layout_ink(p->text, p->style, UMA_INK_DIM);
+    uma_layout_wrap(p->text, p->style, why.data ? why.data : "?", 12, p->fold->gaps ? 0 : 1);
+    uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+}
+
+static void heat(const struct page *p) {
+    heading(p, "HEAT        ");
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_status_heat_text(&t, p->snapshot, p->style->all ? UMA_GPUS_MAX : GPUS_SHOWN);
+    uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 12, p->fold->gaps ? 0 : 2);
+}
+
+/* ---- problems ----------------------------------------------------------------------------------------------- */
+
+static void problem_row(const struct page *p, const struct uma_problem *problem) {
+    static const enum uma_ink inks[] = { UMA_INK_PLAIN, UMA_INK_YELLOW, UMA_INK_RED };
+    bool critical = problem->severity == UMA_CRITICAL;
+    uma_layout_ink(p->text, p->style, inks[MIN_OF((unsigned)problem->severity, 2u)]);
+    uma_text_printf(p->text, "%-12s", uma_severity_name(problem->severity));
+    uma_layout_wrap(p->text, p->style, problem->summary ? problem->summary : problem->id, 12, p->fold->evidence_critical ? 0 : 1);
+    uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+    if (problem->evidence && (p->fold->evidence_all || (critical && p->fold->evidence_critical))) {
+        uma_text_pad(p->text, 12);
+        uma_layout_wrap(p->text, p->style, problem->evidence, 12, 0);
+    }
+    if (problem->remedy && p->fold->remedies && (p->fold->evidence_critical || problem->severity != UMA_INFO)) {
+        uma_text_pad(p->text, 9);
+        uma_text_append(p->text, p->style->utf8 ? "→  " : "-> ");
+        uma_layout_wrap(p->text, p->style, problem->remedy, 12, p->fold->evidence_critical ? 0 : 1);
+    }
+}
+
+static void problems(const struct page *p) {
+    const struct uma_account *a = p->account;
+    gap(p);
+    if (a->n_problems == 0) {
+        heading(p, "PROBLEMS    ");
+        uma_layout_ink(p->text, p->style, UMA_INK_GREEN);
+        uma_text_append(p->text, a->ledger.known ? "none found" : "none found in what could be read");
+        uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+        uma_text_char(p->text, '\n');
+        return;
+    }
+    size_t n = MIN_OF(a->n_problems, p->fold->problems);
+    for (size_t i = 0; i < n; i++)
+        problem_row(p, &a->problems[i]);
+    if (n < a->n_problems)
+        uma_text_printf(p->text, "            and %zu more: umactl status --all\n", a->n_problems - n);
+}
+
+/* ---- the page ----------------------------------------------------------------------------------------------- */
+
+static void page(const struct page *p) {
+    budget(p);
+    ledger(p);
+    holders(p);
+    views(p);
+    heat(p);
+    problems(p);
+}
+
+void uma_status_text(struct uma_text *text, const struct uma_snapshot *snapshot, const struct uma_account *account,
+                     const struct uma_status_style *style) {
+    struct page p = { text, snapshot, account, style, style->all ? &everything : &folds[0] };
+    for (size_t level = 0;; level++) {
+        _cleanup_text_ struct uma_text attempt = { 0 };
+        p.text = &attempt;
+        if (!style->all)
+            p.fold = &folds[level];
+        page(&p);
+        bool fits = style->all || style->rows == 0 || uma_layout_lines(&attempt) < style->rows; /* one row for the prompt */
+        if (!fits && level + 1 < ELEMENTS(folds) && !attempt.failed)
+            continue;
+        if (!style->all)
+            uma_layout_clip(&attempt, style->columns);
+        if (!style->utf8)
+            uma_layout_ascii(&attempt);
+        uma_text_append_n(text, attempt.data ? attempt.data : "", attempt.length);
+        text->failed = text->failed || attempt.failed;
+        return;
+    }
+}
+
+void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, size_t columns) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_gib(&t, uma_holder_bytes(holder));
+    uma_text_append(&t, "  ");
+    kind_text(&t, holder);
+    uma_text_printf(&t, ", pid %d: ", holder->pid);
+    name_text(&t, holder);
+    (void)uma_text_safe(text, t.data ? t.data : "?", columns);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* main.c - the table of commands and nothing else. The first is what `umactl` alone means. */
+#include "cmd/command.h"
+
+static const struct uma_command *const commands[] = {
+    &uma_command_status,
+    &uma_command_require,
+    &uma_command_snapshot,
+};
+
+int main(int argc, char **argv) {
+    return uma_command_dispatch(commands, ELEMENTS(commands), argc, argv);
+}
