@@ -12,7 +12,7 @@
 enum { NODE_MEMINFO_MAX = 65536, ID_LIST_MAX = 4096 };
 
 void uma_nodes_reader_init(struct uma_nodes_reader *reader) {
-    *reader = (struct uma_nodes_reader){ .online_kept = -1, .has_cpu_kept = -1 };
+    *reader = (struct uma_nodes_reader){ .online_kept = -1 };
 }
 
 static void forget_slots(struct uma_nodes_reader *reader) {
@@ -26,7 +26,6 @@ void uma_nodes_reader_done(struct uma_nodes_reader *reader) {
     forget_slots(reader);
     free(reader->slots);
     uma_root_forget(&reader->online_kept);
-    uma_root_forget(&reader->has_cpu_kept);
     uma_text_done(&reader->online);
 }
 
@@ -93,6 +92,9 @@ static int find_nodes(struct uma_nodes_reader *reader, struct uma_root *root, st
     uma_text_reset(&reader->online);
     if (n)
         uma_text_append_n(&reader->online, scratch->data, n);
+    r = uma_root_read(root, NODE_FOLDER "/has_cpu", ID_LIST_MAX, scratch, NULL);
+    for (size_t i = 0; i < reader->n; i++)
+        reader->slots[i].has_cpu = r != 0 ? UMA_MAYBE : uma_id_list_has(scratch->data, scratch->length, reader->slots[i].id);
     return 0;
 }
 
@@ -110,7 +112,7 @@ void uma_nodes_read(struct uma_nodes_reader *reader, struct uma_root *root, stru
     struct uma_error first = { 0 };
     for (size_t i = 0; i < reader->n; i++) {
         struct uma_node_slot *slot = &reader->slots[i];
-        struct uma_node node = { .id = slot->id };
+        struct uma_node node = { .id = slot->id, .has_cpu = slot->has_cpu };
         struct uma_error why = { 0 };
         r = uma_root_read_kept(root, slot->path, NODE_MEMINFO_MAX, &slot->kept, scratch, &why);
         if (r >= 0)
@@ -123,7 +125,4 @@ void uma_nodes_read(struct uma_nodes_reader *reader, struct uma_root *root, stru
     uma_source_ok(&snapshot->nodes_source, NODE_FOLDER);
     if (first.code)
         snapshot->nodes_source.detail = uma_arena_utf8(snapshot->arena, first.text, sizeof(first.text));
-    r = uma_root_read_kept(root, NODE_FOLDER "/has_cpu", ID_LIST_MAX, &reader->has_cpu_kept, scratch, NULL);
-    for (size_t i = 0; i < snapshot->n_nodes; i++)
-        snapshot->nodes[i].has_cpu = r != 0 ? UMA_MAYBE : uma_id_list_has(scratch->data, scratch->length, snapshot->nodes[i].id);
 }

@@ -7,15 +7,16 @@
 
 struct uma_node_slot {
     int32_t id;
-    int kept;      /* its meminfo, -1 */
-    char path[56]; /* "sys/devices/system/node/node0/meminfo" */
+    enum uma_truth has_cpu; /* as it was when the folder was listed: which nodes have CPUs is how the machine is built */
+    int kept;               /* its meminfo, -1 */
+    char path[56];          /* "sys/devices/system/node/node0/meminfo" */
 };
 
 struct uma_nodes_reader {
     bool listed;
     size_t n;
     struct uma_node_slot *slots; /* by id */
-    int online_kept, has_cpu_kept;
+    int online_kept;
     struct uma_text online; /* as it was when the folder was listed: another text means that nodes came or went */
 };
 

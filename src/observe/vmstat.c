@@ -41,6 +41,32 @@ static bool is_zone(const char *s, size_t n) {
     return false;
 }
 
+/*
+ * Nearly two hundred lines and two dozen that matter: one bit per hash of a wanted key turns most of the others away at once. The hash only
+ * has to spread the keys; length and last characters do.
+ */
+struct filter {
+    uint64_t bits[4];
+};
+
+static unsigned hash(const char *key, size_t n) {
+    return ((unsigned)n * 37u + (unsigned char)key[n - 1] * 5u + (unsigned char)key[n / 2] * 11u) & 255u;
+}
+
+static struct filter make_filter(void) {
+    struct filter f = { 0 };
+    for (size_t i = 0; i < ELEMENTS(fields); i++) {
+        unsigned h = hash(fields[i].key, fields[i].length);
+        f.bits[h >> 6] |= 1ull << (h & 63);
+    }
+    return f;
+}
+
+static bool passes(const struct filter *f, const char *key, size_t n) {
+    unsigned h = hash(key, n);
+    return f->bits[h >> 6] >> (h & 63) & 1;
+}
+
 static size_t find(const char *key, size_t n, size_t hint) {
     for (size_t i = hint; i < ELEMENTS(fields); i++)
         if (fields[i].length == n && memcmp(fields[i].key, key, n) == 0)
@@ -52,7 +78,7 @@ static size_t find(const char *key, size_t n, size_t hint) {
 }
 
 static const struct field *find_by_zone(const char *key, size_t n) {
-    if (key[0] != 'a' && key[0] != 'p')
+    if (n < 11 || (memcmp(key, "pgs", 3) != 0 && memcmp(key, "allocstall_", 11) != 0))
         return NULL;
     for (size_t i = 0; i < ELEMENTS(by_zone); i++)
         if (n > by_zone[i].length && memcmp(by_zone[i].key, key, by_zone[i].length) == 0)
@@ -76,6 +102,7 @@ int uma_vmstat_parse(const char *text, size_t length, const char *file, struct u
     int malformed = 0;
     bool cut = false;
     struct uma_error first;
+    const struct filter filter = make_filter();
     while (uma_lines_next(&lines)) {
         const char *word = uma_word_end(lines.line, lines.stop);
         size_t n = (size_t)(word - lines.line);
@@ -83,7 +110,7 @@ int uma_vmstat_parse(const char *text, size_t length, const char *file, struct u
         if (n == 0)
             continue;
         uint64_t value = 0;
-        size_t i = find(lines.line, n, hint);
+        size_t i = passes(&filter, lines.line, n) ? find(lines.line, n, hint) : ELEMENTS(fields);
         const struct field *part = i == ELEMENTS(fields) ? find_by_zone(lines.line, n) : NULL;
         if (i == ELEMENTS(fields) && !part) {
             numbers += numbers == 0 && uma_whole_u64(word, lines.stop, &value);
