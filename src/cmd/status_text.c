@@ -65,12 +65,12 @@ static void gap(const struct page *p) {
 
 /* "spark-1, dgx-spark, 2026-11-29 21:03:55", right-aligned on the headline; where that does not fit, as much of it as does. */
 static void whose(const struct page *p) {
-    static const char *const formats[] = { ", %Y-%m-%d %H:%M:%S", ", %H:%M:%S", "" };
+    enum { DATE_AND_TIME, TIME, NEITHER };
     const struct uma_platform *platform = &p->snapshot->platform;
     time_t seconds = (time_t)(p->snapshot->time_ns / 1000000000);
     struct tm local;
     bool has_time = p->snapshot->time_ns > 0 && localtime_r(&seconds, &local);
-    for (size_t i = has_time ? 0 : ELEMENTS(formats) - 1; i < ELEMENTS(formats); i++) {
+    for (int stamped = has_time ? DATE_AND_TIME : NEITHER; stamped <= NEITHER; stamped++) {
         _cleanup_text_ struct uma_text t = { 0 };
         if (platform->host) {
             (void)uma_text_safe(&t, platform->host, 24);
@@ -78,7 +78,8 @@ static void whose(const struct page *p) {
         }
         uma_text_append(&t, uma_platform_text(platform->name));
         char stamp[48] = "";
-        if (formats[i][0] && strftime(stamp, sizeof stamp, formats[i], &local) > 0)
+        if ((stamped == DATE_AND_TIME && strftime(stamp, sizeof stamp, ", %Y-%m-%d %H:%M:%S", &local) > 0) ||
+            (stamped == TIME && strftime(stamp, sizeof stamp, ", %H:%M:%S", &local) > 0))
             uma_text_append(&t, stamp);
         size_t width = uma_text_columns(t.data ? t.data : "");
         if (!t.data || uma_layout_column(p->text) + 2 + width > p->style->columns)
