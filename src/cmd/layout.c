@@ -181,7 +181,7 @@ void uma_layout_clip(struct uma_text *text, size_t columns) {
             (void)memcpy(one, text->data + i, step);
             width = uma_text_columns(one);
         }
-        if (used + width <= columns) {
+        if (used + width <= columns || text->data[i] == '\033') {
             (void)memmove(text->data + to, text->data + i, step);
             to += step;
         }

@@ -34,11 +34,6 @@ enum { OPTION_BYTES = UMA_OPTION_OWN, OPTION_CONTIGUOUS, OPTION_WAIT };
 /* Heat decides nothing here; processes and GPU do: they are the evidence for driver pools, and the names. */
 #define REQUIRE_READS (UMA_READ_MEMORY | UMA_READ_PROCESSES | UMA_READ_GPU | UMA_READ_PLATFORM)
 
-#define DELAY_LEAST 0.2
-#define DELAY_MOST 1.0
-/* Less than this between two looks is the noise of a busy machine: a mean of 107 MiB in 5 s has been measured (MiaAI memwatch). */
-#define STANDS_STILL (32 * UMA_MIB)
-
 enum { HOLDERS_SHOWN = 8, HOLDERS_IN_PROGRESS = 2 };
 
 struct options {
@@ -52,40 +47,6 @@ static volatile sig_atomic_t stop_signal;
 
 static void on_stop(int signal_number) {
     stop_signal = signal_number;
-}
-
-/* ---- decisions ---------------------------------------------------------------------------------------------- */
-
-struct uma_u64 uma_contiguous_free(const struct uma_headroom *headroom, struct uma_u64 page_size, uint64_t size) {
-    struct uma_u64 free_bytes = { 0 };
-    uint32_t orders = MIN_OF(headroom->n_orders, (uint32_t)UMA_ORDERS_MAX);
-    if (orders == 0 || !uma_usable(page_size.validity) || page_size.value == 0 || page_size.value > UMA_GIB)
-        return free_bytes;
-    free_bytes.validity = UMA_KNOWN;
-    uint32_t order = 0;
-    while (order + 1 < orders && page_size.value << order < size)
-        order++;
-    for (; order < orders; order++)
-        if (__builtin_add_overflow(free_bytes.value, headroom->free_by_order[order], &free_bytes.value))
-            free_bytes.value = UINT64_MAX;
-    return free_bytes;
-}
-
-enum uma_truth uma_require_verdict(const struct uma_headroom *headroom, struct uma_u64 page_size, const struct uma_requirement *need) {
-    enum uma_truth budget = !uma_usable(headroom->budget.validity) ? UMA_MAYBE : headroom->budget.value >= need->bytes ? UMA_YES : UMA_NO;
-    if (need->contiguous == 0 || budget == UMA_NO)
-        return budget;
-    struct uma_u64 pieces = uma_contiguous_free(headroom, page_size, need->contiguous);
-    if (!uma_usable(pieces.validity))
-        return UMA_MAYBE;
-    return pieces.value < need->contiguous ? UMA_NO : budget;
-}
-
-double uma_require_delay(double previous_delay, uint64_t previous_budget, uint64_t budget) {
-    uint64_t moved = budget > previous_budget ? budget - previous_budget : previous_budget - budget;
-    if (moved > STANDS_STILL)
-        return DELAY_LEAST;
-    return MIN_OF(MAX_OF(previous_delay * 1.5, DELAY_LEAST), DELAY_MOST);
 }
 
 /* ---- one look ----------------------------------------------------------------------------------------------- */
@@ -253,7 +214,7 @@ static void sleep_seconds(double seconds) {
 static int wait_for_it(const struct options *options, struct uma_observer *observer, struct look *look, double *ret_waited,
                        struct uma_error *err) {
     int64_t start = uma_monotonic_ns();
-    double delay = DELAY_LEAST;
+    double delay = UMA_REQUIRE_DELAY_LEAST;
     uint64_t previous = 0;
     for (;;) {
         uma_account_done(&look->account);

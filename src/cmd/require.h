@@ -26,4 +26,5 @@ enum uma_truth uma_require_verdict(const struct uma_headroom *headroom, struct u
  * Seconds until the next look. Released memory comes back within 2-5 s for 92 GB (engine-preflight) but also minutes later
  * (model-serving-minefield, trap 81): look every 0.2 s while the budget moves, back off by half to 1 s while it stands still.
  */
+#define UMA_REQUIRE_DELAY_LEAST 0.2
 double uma_require_delay(double previous_delay, uint64_t previous_budget, uint64_t budget);

@@ -107,7 +107,8 @@ static void formula(const struct page *p) {
                                   : "available");
     term(p, " - ", h->reserve, "reserve");
     term(p, " - ", h->reserved, "reserved");
-    if (!uma_usable(h->driver_pools.validity) || h->driver_pools.value > 0)
+    /* "?" when there may be some; nothing when there is none, or no driver that could keep any */
+    if (h->driver_pools.validity != UMA_ABSENT && (!uma_usable(h->driver_pools.validity) || h->driver_pools.value > 0))
         term(p, " + ", h->driver_pools, "driver pools");
     uma_text_append(p->text, " (GiB)");
     if (uma_usable(h->gpu_limit.validity)) {
@@ -368,14 +369,20 @@ static void views(const struct page *p) {
     gap(p);
     heading(p, "OTHERS SAY  ");
     _cleanup_text_ struct uma_text t = { 0 };
-    uma_text_append(&t, "nvidia-smi ");
-    if (v->nvidia_smi_text)
-        uma_text_append(&t, v->nvidia_smi_text);
-    else
-        uma_layout_bytes(&t, v->nvidia_smi);
-    uma_text_append(&t, ", cudaMemGetInfo ");
-    uma_layout_gib_column(&t, v->cuda_mem_get_info, 0);
-    uma_text_append(&t, ", free ");
+    if (v->nvidia_smi_text || v->nvidia_smi.validity != UMA_ABSENT) {
+        uma_text_append(&t, "nvidia-smi ");
+        if (v->nvidia_smi_text)
+            uma_text_append(&t, v->nvidia_smi_text);
+        else
+            uma_layout_bytes(&t, v->nvidia_smi);
+        uma_text_append(&t, ", ");
+    }
+    if (v->cuda_mem_get_info.validity != UMA_ABSENT) {
+        uma_text_append(&t, "cudaMemGetInfo ");
+        uma_layout_gib_column(&t, v->cuda_mem_get_info, 0);
+        uma_text_append(&t, ", ");
+    }
+    uma_text_append(&t, "free ");
     uma_layout_gib_column(&t, v->free_free, 0);
     uma_text_append(&t, " (available ");
     uma_layout_gib_column(&t, v->free_available, 0);
