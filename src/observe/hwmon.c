@@ -222,8 +222,7 @@ static int read_channel(struct uma_heat_files *files, struct channel *c, struct 
     out->max = c->max;
     out->critical = c->critical;
     if (c->acpi_state && r == 0) {
-        /* the state itself stays readable in `value` for who asks, but it is no usable number of revolutions */
-        out->value = (struct uma_f64){ (double)raw, UMA_UNSUPPORTED };
+        out->value = uma_no_f64(UMA_UNSUPPORTED);
         if (raw > ACPI_STATE_MAX)
             return 1;
     }
