@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+#include "act/cgroup_scope.h"
+
+#include "base/units.h"
+#include "observe/source.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    FILE_MAX = 1 << 16, /* memory.stat is 2 KiB, cgroup.procs of 5,000 processes 40 KiB */
+    GROUPS_MAX = 256,   /* groups that a job makes below its own: container runtimes make a handful */
+};
+
+#define PREFIX "umactl-"
+
+struct uma_u64 uma_cgroup_key(const char *text, size_t length, const char *key) {
+    size_t n = strlen(key);
+    const char *end = text + length;
+    for (const char *s = text; s < end;) {
+        const char *newline = memchr(s, '\n', (size_t)(end - s));
+        const char *line_end = newline ? newline : end;
+        uint64_t value;
+        if ((size_t)(line_end - s) > n && memcmp(s, key, n) == 0 && s[n] == ' ' && uma_parse_u64(s + n + 1, line_end, &value))
+            return uma_known_u64(value);
+        s = line_end + 1;
+    }
+    return uma_no_u64(UMA_ABSENT);
+}
+
+static ssize_t read_at(int dir, const char *file, char *buffer, size_t size) {
+    _cleanup_close_ int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    if (fd < 0)
+        return -errno;
+    while (n < size - 1) {
+        ssize_t k = read(fd, buffer + n, size - 1 - n);
+        if (k < 0)
+            return -errno;
+        if (k == 0)
+            break;
+        n += (size_t)k;
+    }
+    buffer[n] = '\0';
+    return (ssize_t)n;
+}
+
+static struct uma_u64 number_at(int dir, const char *file) {
+    char text[64];
+    uint64_t value;
+    ssize_t n = read_at(dir, file, text, sizeof(text));
+    if (n < 0)
+        return uma_no_u64(uma_validity_of_errno((int)n));
+    if (!uma_parse_u64(text, text + n, &value))
+        return uma_no_u64(UMA_MALFORMED);
+    return uma_known_u64(value);
+}
+
+/* The path of umactl's own group: under the memory controller (v1) or the unified hierarchy. "hierarchy:controllers:path" lines (cgroups(7)). */
+static int own_path(bool v1, char *ret_path, size_t size) {
+    char text[FILE_MAX];
+    ssize_t n = read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
+    for (char *s = text; n > 0 && *s;) {
+        char *newline = strchrnul(s, '\n'), *first = memchr(s, ':', (size_t)(newline - s));
+        char *second = first ? memchr(first + 1, ':', (size_t)(newline - first - 1)) : NULL;
+        if (second) {
+            bool unified = second == first + 1, memory = false;
+            for (char *c = first + 1; c < second;) {
+                char *comma = memchr(c, ',', (size_t)(second - c)), *c_end = comma ? comma : second;
+                memory = memory || (c_end - c == 6 && memcmp(c, "memory", 6) == 0);
+                c = c_end + 1;
+            }
+            if (v1 ? memory : unified) {
+                int k = snprintf(ret_path, size, "%.*s", (int)(newline - second - 1), second + 1);
+                return k >= 0 && (size_t)k < size ? 0 : -ENAMETOOLONG;
+            }
+        }
+        s = *newline ? newline + 1 : newline;
+    }
+    return -ENOENT;
+}
+
+/* Would a group beside our own escape a limit that our own has? Then the job must stay below it. */
+static bool own_is_limited(const char *folder) {
+    static const char *const limits[] = { "memory.max", "memory.high", "memory.swap.max", "cpu.max",
+                                          "pids.max",   "cpuset.cpus", "cpuset.mems" };
+    _cleanup_close_ int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return true;
+    for (size_t i = 0; i < ELEMENTS(limits); i++) {
+        char text[4096];
+        ssize_t n = read_at(dir, limits[i], text, sizeof(text));
+        if (n == -ENOENT)
+            continue;
+        if (n < 0 || (n > 1 && strncmp(text, "max", 3) != 0))
+            return true;
+    }
+    return false;
+}
+
+/* Groups of earlier runs whose umactl was killed: ours by name, their umactl gone, empty (rmdir refuses others). */
+static void sweep(int parent) {
+    _cleanup_close_ int copy = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_closedir_ DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (!dir)
+        return;
+    (void)TAKE_FD(copy);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        const char *dash = strrchr(entry->d_name, '-');
+        uint64_t pid;
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 || !dash || uma_parse_u64_all(dash + 1, &pid) < 0 || pid == 0 ||
+            pid > INT32_MAX)
+            continue;
+        if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+            (void)unlinkat(parent, entry->d_name, AT_REMOVEDIR);
+    }
+}
+
+/* 0 and an open scope, or -errno. */
+static int make_in(const char *parent, int version, bool need_memory, struct uma_cgroup_scope *scope) {
+    _cleanup_close_ int dir = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return -errno;
+    if (mkdirat(dir, scope->name, 0755) < 0)
+        return -errno;
+    sweep(dir);
+    _cleanup_close_ int group = openat(dir, scope->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int procs = group >= 0 ? openat(group, "cgroup.procs", O_WRONLY | O_CLOEXEC) : -1;
+    int r = procs < 0 ? -errno : 0;
+    bool memory = group >= 0 && faccessat(group, version == 1 ? "memory.usage_in_bytes" : "memory.current", R_OK, 0) == 0;
+    if (r == 0 && need_memory && !memory)
+        r = -EOPNOTSUPP;
+    if (r < 0) {
+        (void)unlinkat(dir, scope->name, AT_REMOVEDIR);
+        return r;
+    }
+    (void)snprintf(scope->parent, sizeof(scope->parent), "%s", parent);
+    (void)snprintf(scope->path, sizeof(scope->path), "%.4000s/%s", parent, scope->name);
+    scope->version = version;
+    scope->memory = memory;
+    scope->dir_fd = TAKE_FD(group);
+    scope->procs_fd = TAKE_FD(procs);
+    return 0;
+}
+
+static int make_v1(struct uma_cgroup_scope *scope) {
+    char own[2000], folder[4096];
+    int r = own_path(true, own, sizeof(own));
+    if (r < 0)
+        return r;
+    (void)snprintf(folder, sizeof(folder), "/sys/fs/cgroup/memory%s", own[1] ? own : "");
+    return make_in(folder, 1, true, scope);
+}
+
+/*
+ * v2: a group that holds processes cannot hand controllers to its children (cgroup-v2.rst, "No Internal Process Constraint"), so a group
+ * with memory accounting has to stand beside ours, and only when ours has no limit that it would escape. Else one below, for finding the processes.
+ */
+static int make_v2(struct uma_cgroup_scope *scope) {
+    static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+    char own[2000], folder[4096];
+    int r = own_path(false, own, sizeof(own));
+    if (r < 0)
+        return r;
+    const char *mount = NULL;
+    for (size_t i = 0; i < ELEMENTS(mounts) && !mount; i++) {
+        (void)snprintf(folder, sizeof(folder), "%s/cgroup.procs", mounts[i]);
+        mount = access(folder, F_OK) == 0 ? mounts[i] : NULL;
+    }
+    if (!mount)
+        return -ENOENT;
+    (void)snprintf(folder, sizeof(folder), "%s%s", mount, own[1] ? own : "");
+    if (own[1] && !own_is_limited(folder)) {
+        char beside[4096];
+        (void)snprintf(beside, sizeof(beside), "%s", folder);
+        *strrchr(beside, '/') = '\0';
+        if (make_in(beside, 2, true, scope) == 0)
+            return 0;
+    }
+    return make_in(folder, 2, false, scope);
+}
+
+void uma_cgroup_scope_create(const char *name, struct uma_cgroup_scope *ret_scope) {
+    struct uma_cgroup_scope *scope = ret_scope;
+    *scope = (struct uma_cgroup_scope){ .dir_fd = -1, .procs_fd = -1 };
+    (void)snprintf(scope->name, sizeof(scope->name), PREFIX "%.80s-%d", name, (int)getpid());
+    int v1 = make_v1(scope);
+    if (v1 == 0)
+        return;
+    int v2 = make_v2(scope);
+    if (v2 == 0) {
+        if (!scope->memory)
+            (void)snprintf(scope->note, sizeof(scope->note), "the group has no memory controller: used for finding processes only");
+        return;
+    }
+    int why = v1 != -ENOENT ? v1 : v2;
+    if (why == -ENOENT)
+        (void)snprintf(scope->note, sizeof(scope->note), "no control groups here");
+    else
+        (void)snprintf(scope->note, sizeof(scope->note), "no group could be made: %s", strerror(-why));
+}
+
+static void usage_v1(int dir, struct uma_cgroup_usage *usage) {
+    char text[FILE_MAX];
+    usage->current = number_at(dir, "memory.usage_in_bytes");
+    usage->peak = number_at(dir, "memory.max_usage_in_bytes");
+    ssize_t n = read_at(dir, "memory.stat", text, sizeof(text));
+    if (n > 0) {
+        /* cgroup-v1/memory.rst: rss is anonymous memory and swap cache, total_ covers the groups below */
+        usage->anon = uma_cgroup_key(text, (size_t)n, "total_rss");
+        usage->shmem = uma_cgroup_key(text, (size_t)n, "total_shmem");
+        usage->swap = uma_cgroup_key(text, (size_t)n, "total_swap");
+    }
+    n = read_at(dir, "memory.oom_control", text, sizeof(text));
+    if (n > 0)
+        usage->oom_kill = uma_cgroup_key(text, (size_t)n, "oom_kill");
+}
+
+static void usage_v2(int dir, struct uma_cgroup_usage *usage) {
+    char text[FILE_MAX];
+    usage->current = number_at(dir, "memory.current");
+    usage->peak = number_at(dir, "memory.peak"); /* since 5.19 */
+    usage->swap = number_at(dir, "memory.swap.current");
+    ssize_t n = read_at(dir, "memory.stat", text, sizeof(text));
+    if (n > 0) {
+        usage->anon = uma_cgroup_key(text, (size_t)n, "anon");
+        usage->shmem = uma_cgroup_key(text, (size_t)n, "shmem");
+    }
+    n = read_at(dir, "memory.events", text, sizeof(text));
+    if (n > 0)
+        usage->oom_kill = uma_cgroup_key(text, (size_t)n, "oom_kill");
+}
+
+void uma_cgroup_scope_usage(const struct uma_cgroup_scope *scope, struct uma_cgroup_usage *ret_usage) {
+    struct uma_cgroup_usage usage = { 0 };
+    if (scope->dir_fd >= 0 && scope->memory) {
+        if (scope->version == 1)
+            usage_v1(scope->dir_fd, &usage);
+        else
+            usage_v2(scope->dir_fd, &usage);
+    }
+    *ret_usage = usage;
+}
+
+static void processes_of(int dir, void (*each)(void *userdata, pid_t pid), void *userdata) {
+    char text[FILE_MAX];
+    ssize_t n = read_at(dir, "cgroup.procs", text, sizeof(text));
+    const char *s = text, *end = text + (n > 0 ? n : 0);
+    for (uint64_t pid; s < end && (s = uma_parse_u64(s, end, &pid)); s++)
+        if (pid > 0 && pid <= INT32_MAX)
+            each(userdata, (pid_t)pid);
+}
+
+void uma_cgroup_scope_processes(const struct uma_cgroup_scope *scope, void (*each)(void *userdata, pid_t pid), void *userdata) {
+    if (scope->dir_fd < 0)
+        return;
+    processes_of(scope->dir_fd, each, userdata);
+    _cleanup_close_ int copy = openat(scope->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_closedir_ DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (!dir)
+        return;
+    (void)TAKE_FD(copy);
+    int groups = 0;
+    for (struct dirent *entry; (entry = readdir(dir)) && groups < GROUPS_MAX;) {
+        if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+            continue;
+        groups++;
+        _cleanup_close_ int child = openat(scope->dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (child >= 0)
+            processes_of(child, each, userdata);
+    }
+}
+
+int uma_cgroup_scope_remove(struct uma_cgroup_scope *scope) {
+    int r = 0;
+    if (scope->dir_fd < 0)
+        return 0;
+    (void)close(scope->dir_fd);
+    if (scope->procs_fd >= 0)
+        (void)close(scope->procs_fd);
+    scope->dir_fd = scope->procs_fd = -1;
+    if (rmdir(scope->path) < 0 && errno != ENOENT)
+        r = -errno;
+    return r;
+}

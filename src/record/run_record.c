@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/run_record.h"
+
+#include "record/mask.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const char *uma_run_state_name(enum uma_run_state state) {
+    static const char *const names[] = { "running", "ended", "refused", "failed" };
+    return names[state];
+}
+
+void uma_run_name_clean(const char *s, char ret_name[64]) {
+    size_t n = 0;
+    for (; *s && n < 40; s++) {
+        char c = *s;
+        bool fine =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || (n > 0 && (c == '.' || c == '-'));
+        ret_name[n++] = fine ? c : '_';
+    }
+    if (n == 0)
+        ret_name[n++] = '_';
+    ret_name[n] = '\0';
+}
+
+void uma_run_id_format(int64_t time_ns, const char *name, pid_t pid, char ret_id[160]) {
+    time_t seconds = (time_t)(time_ns / 1000000000);
+    struct tm tm = { 0 };
+    (void)gmtime_r(&seconds, &tm);
+    (void)snprintf(ret_id, 160, "%04d%02d%02dT%02d%02d%02dZ-%.63s-%d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
+                   tm.tm_sec, name, (int)pid);
+}
+
+void uma_run_count(struct uma_run *run, const char *name) {
+    for (unsigned i = 0; i < run->n_events; i++)
+        if (strcmp(run->events[i].name, name) == 0) {
+            run->events[i].count++;
+            return;
+        }
+    if (run->n_events < UMA_RUN_EVENTS_MAX) {
+        run->events[run->n_events].name = name;
+        run->events[run->n_events++].count = 1;
+    }
+}
+
+static void command(struct uma_json *json, const struct uma_run *run) {
+    uma_json_begin_array(json, "command", false);
+    for (int i = 0; i < run->argc && i < UMA_RUN_ARGUMENTS_MAX; i++) {
+        _cleanup_text_ struct uma_text argument = { 0 };
+        uma_mask_argument(&argument, run->argv, i);
+        uma_json_string(json, NULL, argument.data ? argument.data : "");
+    }
+    uma_json_end_array(json);
+    uma_json_begin_array(json, "env", false);
+    for (char **e = run->env; e && *e; e++)
+        if (uma_environment_matters(*e))
+            uma_json_string(json, NULL, *e);
+    uma_json_end_array(json);
+}
+
+static void process(struct uma_json *json, const char *key, pid_t pid, uint64_t start_ticks) {
+    uma_json_begin_object(json, key, true);
+    if (pid > 0)
+        uma_json_signed(json, "pid", pid);
+    else
+        uma_json_null(json, "pid");
+    if (start_ticks)
+        uma_json_unsigned(json, "start_ticks", start_ticks);
+    else
+        uma_json_null(json, "start_ticks");
+    uma_json_end_object(json);
+}
+
+static void range(struct uma_json *json, const char *key, const struct uma_range *r) {
+    uma_json_begin_object(json, key, true);
+    uma_json_f64(json, "min", r->min);
+    uma_json_f64(json, "max", r->max);
+    uma_json_end_object(json);
+}
+
+static void measured(struct uma_json *json, const struct uma_run *run) {
+    static const char *const throttles[UMA_THROTTLE_MAX] = { "sw_power_cap", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake" };
+    uma_json_begin_object(json, "peak", false);
+    uma_json_u64(json, "memory", run->peak_memory);
+    uma_json_u64(json, "rss", run->peak_rss);
+    uma_json_u64(json, "process_rss", run->peak_process_rss);
+    uma_json_u64(json, "cgroup", run->peak_cgroup);
+    uma_json_u64(json, "gpu", run->peak_gpu);
+    uma_json_u64(json, "processes", run->peak_processes);
+    uma_json_u64(json, "pool_used", run->peak_pool_used);
+    uma_json_end_object(json);
+    uma_json_begin_object(json, "lowest", true);
+    uma_json_u64(json, "available", run->lowest_available);
+    uma_json_u64(json, "budget", run->lowest_budget);
+    uma_json_end_object(json);
+    range(json, "celsius", &run->celsius);
+    range(json, "board_celsius", &run->board_celsius);
+    range(json, "watts", &run->watts);
+    uma_json_begin_object(json, "throttle_seconds", true);
+    for (int i = 0; i < UMA_THROTTLE_MAX; i++)
+        uma_json_f64(json, throttles[i], run->throttle_seconds[i]);
+    uma_json_end_object(json);
+    uma_json_unsigned(json, "samples", run->samples);
+    uma_json_double(json, "sample_seconds", run->sample_seconds);
+    uma_json_begin_object(json, "events", true);
+    for (unsigned i = 0; i < run->n_events; i++)
+        uma_json_unsigned(json, run->events[i].name, run->events[i].count);
+    uma_json_end_object(json);
+}
+
+static void left_behind(struct uma_json *json, const struct uma_run *run) {
+    uma_json_begin_object(json, "left_behind", false);
+    uma_json_unsigned(json, "processes", run->n_left_total);
+    uma_json_begin_array(json, "process_list", false);
+    for (unsigned i = 0; i < run->n_left; i++) {
+        uma_json_begin_object(json, NULL, true);
+        uma_json_signed(json, "pid", run->left[i].pid);
+        uma_json_string(json, "name", run->left[i].name);
+        uma_json_u64(json, "bytes", run->left[i].bytes);
+        uma_json_end_object(json);
+    }
+    uma_json_end_array(json);
+    uma_json_unsigned(json, "shm_files", run->n_files_total);
+    uma_json_unsigned(json, "shm_bytes", run->files_bytes);
+    uma_json_begin_array(json, "shm_list", false);
+    for (unsigned i = 0; i < run->n_files; i++) {
+        uma_json_begin_object(json, NULL, true);
+        uma_json_string(json, "name", run->files[i].name);
+        uma_json_unsigned(json, "bytes", run->files[i].bytes);
+        uma_json_end_object(json);
+    }
+    uma_json_end_array(json);
+    uma_json_i64(json, "not_returned", run->not_returned);
+    uma_json_end_object(json);
+}
+
+static void ending(struct uma_json *json, const struct uma_run *run) {
+    if (!run->exited) {
+        uma_json_null(json, "exit");
+        return;
+    }
+    uma_json_begin_object(json, "exit", false);
+    uma_json_signed(json, "status", run->exit_status);
+    if (run->signal)
+        uma_json_signed(json, "signal", run->signal);
+    else
+        uma_json_null(json, "signal");
+    uma_json_bool(json, "core_dumped", run->core);
+    uma_json_string(json, "cause", run->cause[0] ? run->cause : NULL);
+    uma_json_double(json, "cpu_seconds", run->cpu_seconds);
+    uma_json_end_object(json);
+}
+
+void uma_run_format(const struct uma_run *run, struct uma_text *text) {
+    struct uma_json json = { .text = text };
+    uma_json_begin_object(&json, NULL, false);
+    uma_json_string(&json, "schema", UMA_RUN_SCHEMA);
+    uma_json_string(&json, "id", run->id);
+    uma_json_string(&json, "name", run->name);
+    uma_json_string(&json, "state", uma_run_state_name(run->state));
+    uma_json_time(&json, "start", run->start_ns);
+    uma_json_time(&json, "updated", run->updated_ns);
+    uma_json_time(&json, "end", run->end_ns);
+    process(&json, "job", run->pid, run->start_ticks);
+    process(&json, "umactl", run->umactl_pid, run->umactl_start_ticks);
+    uma_json_string(&json, "version", run->version);
+    uma_json_string(&json, "host", run->host);
+    uma_json_string(&json, "platform", run->platform);
+    uma_json_string(&json, "kernel", run->kernel);
+    uma_json_string(&json, "driver", run->driver);
+    uma_json_string(&json, "boot_id", run->boot_id);
+    uma_json_string(&json, "cwd", run->cwd);
+    command(&json, run);
+    uma_json_begin_object(&json, "gate", true);
+    uma_json_string(&json, "verdict", run->verdict);
+    uma_json_u64(&json, "need", run->need);
+    uma_json_u64(&json, "budget", run->budget);
+    uma_json_double(&json, "waited_seconds", run->waited_seconds);
+    uma_json_end_object(&json);
+    uma_json_string(&json, "cgroup", run->cgroup);
+    uma_json_string(&json, "cgroup_note", run->cgroup_note[0] ? run->cgroup_note : NULL);
+    uma_json_string(&json, "csv", run->csv);
+    ending(&json, run);
+    measured(&json, run);
+    left_behind(&json, run);
+    uma_json_end_object(&json);
+    uma_text_char(text, '\n');
+}
+
+void uma_event_format(const struct uma_event *event, struct uma_text *text) {
+    struct uma_json json = { .text = text, .compact = true };
+    uma_json_begin_object(&json, NULL, true);
+    uma_json_time(&json, "time", event->time_ns);
+    uma_json_string(&json, "event", event->name);
+    uma_json_string(&json, "detail", event->detail[0] ? event->detail : NULL);
+    uma_json_end_object(&json);
+    uma_text_char(text, '\n');
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run_record.h - what is kept of one run: a folder with run.json (schema umactl.run/1), before.json and after.json (snapshots), samples.csv
+ * (plain) and events.jsonl. run.json is replaced whole (temporary file, rename) at the start, every few seconds and at the end, so it is readable at any moment,
+ * also after umactl itself was killed. A record that cannot be written never stops the job. docs/run-records.md is the contract.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "base/json_write.h"
+#include "record/sample.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define UMA_RUN_SCHEMA "umactl.run/1"
+
+enum {
+    UMA_RUN_EVENTS_MAX = 32, /* kinds of events that are counted; the vocabulary has 20 */
+    UMA_RUN_LEFT_MAX = 16,   /* processes and files that are listed by name; the rest is counted */
+    UMA_RUN_ARGUMENTS_MAX = 4096,
+};
+
+enum uma_run_state { UMA_RUN_RUNNING, UMA_RUN_ENDED, UMA_RUN_REFUSED, UMA_RUN_FAILED };
+
+struct uma_event {
+    int64_t time_ns;
+    const char *name; /* static: the vocabulary of docs/csv.md */
+    char detail[320]; /* hostile bytes possible (names of processes) */
+};
+
+struct uma_range {
+    struct uma_f64 min, max;
+};
+static inline void uma_range_add(struct uma_range *range, struct uma_f64 v) {
+    if (v.validity != UMA_KNOWN)
+        return;
+    if (range->min.validity != UMA_KNOWN || v.value < range->min.value)
+        range->min = v;
+    if (range->max.validity != UMA_KNOWN || v.value > range->max.value)
+        range->max = v;
+}
+
+struct uma_left_process {
+    pid_t pid;
+    char name[64];
+    struct uma_u64 bytes;
+};
+struct uma_left_file {
+    char name[256];
+    uint64_t bytes;
+};
+
+struct uma_run {
+    char id[160]; /* the folder's name */
+    char name[64];
+    int argc;
+    char **argv; /* borrowed; masked when written */
+    char **env;  /* borrowed; only what matters is written */
+    const char *cwd, *host, *platform, *kernel, *driver, *boot_id, *version;
+    enum uma_run_state state;
+    int64_t start_ns, updated_ns, end_ns;
+    pid_t pid, umactl_pid;
+    uint64_t start_ticks, umactl_start_ticks; /* /proc/PID/stat field 22: with the pid it names one process */
+    double sample_seconds;
+
+    /* gate */
+    struct uma_u64 need, budget;
+    const char *verdict; /* static: "fits", "no need given", "refused", "unknown" */
+    double waited_seconds;
+
+    const char *cgroup; /* path, or NULL */
+    char cgroup_note[200];
+
+    /* how it ended */
+    bool exited;
+    int exit_status; /* umactl's: 0..255 */
+    int signal;      /* that ended the job, 0 none */
+    bool core;
+    char cause[320];
+    double cpu_seconds;
+
+    /* peaks: see docs/run-records.md for what each is */
+    struct uma_u64 peak_memory, peak_rss, peak_process_rss, peak_cgroup, peak_gpu, peak_processes, peak_pool_used;
+    struct uma_u64 lowest_available, lowest_budget;
+    struct uma_range celsius, watts, board_celsius;
+    struct uma_f64 throttle_seconds[UMA_THROTTLE_MAX];
+    uint64_t samples;
+
+    unsigned n_events;
+    struct {
+        const char *name;
+        uint64_t count;
+    } events[UMA_RUN_EVENTS_MAX];
+
+    /* what it left behind */
+    unsigned n_left, n_left_total, n_files, n_files_total;
+    struct uma_left_process left[UMA_RUN_LEFT_MAX];
+    struct uma_left_file files[UMA_RUN_LEFT_MAX];
+    uint64_t files_bytes;
+    struct uma_i64 not_returned; /* available before less available after, less what left processes hold */
+
+    const char *csv; /* path as given, or NULL */
+};
+
+const char *uma_run_state_name(enum uma_run_state state);
+/* "train.sh" -> a name that is safe in a path: at most 40 of [A-Za-z0-9._-], never empty, never beginning with '.' or '-'. */
+void uma_run_name_clean(const char *s, char ret_name[64]);
+/* 20260302T101112Z-name-pid. */
+void uma_run_id_format(int64_t time_ns, const char *name, pid_t pid, char ret_id[160]);
+/* run.json. */
+void uma_run_format(const struct uma_run *run, struct uma_text *text);
+/* One line of events.jsonl. */
+void uma_event_format(const struct uma_event *event, struct uma_text *text);
+/* Count an event in the run. */
+void uma_run_count(struct uma_run *run, const char *name);
+
+/* The folder of one run. dir_fd -1: nothing is kept. */
+struct uma_run_folder {
+    int dir_fd, events_fd;
+    char path[4096];
+};
+
+/* $UMACTL_STATE, else $XDG_STATE_HOME/umactl, else ~/.local/state/umactl. -ENOENT when none of them is set. */
+int uma_state_path(char *ret_path, size_t size, struct uma_error *err);
+/* Make runs/<id> (mode 0700). */
+int uma_run_folder_create(const char *id, struct uma_run_folder *ret_folder, struct uma_error *err);
+/* Replace a file of the folder whole. `durable`: on the disk before the rename. */
+int uma_run_folder_put(struct uma_run_folder *folder, const char *file, const char *text, size_t length, bool durable,
+                       struct uma_error *err);
+int uma_run_folder_event(struct uma_run_folder *folder, const struct uma_event *event);
+void uma_run_folder_close(struct uma_run_folder *folder);
