@@ -9,7 +9,7 @@
 #include <time.h>
 
 const char *uma_run_state_name(enum uma_run_state state) {
-    static const char *const names[] = { "running", "ended", "refused", "failed" };
+    static const char *const names[] = { "running", "ended", "failed" };
     return names[state];
 }
 

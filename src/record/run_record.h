@@ -22,7 +22,7 @@ enum {
     UMA_RUN_ARGUMENTS_MAX = 4096,
 };
 
-enum uma_run_state { UMA_RUN_RUNNING, UMA_RUN_ENDED, UMA_RUN_REFUSED, UMA_RUN_FAILED };
+enum uma_run_state { UMA_RUN_RUNNING, UMA_RUN_ENDED, UMA_RUN_FAILED };
 
 struct uma_event {
     int64_t time_ns;

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/units.h"
+#include "cmd/command.h"
+#include "job/job.h"
+
+#include <getopt.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: umactl run [OPTION...] [--] JOB [ARGUMENT...]\n"
+    "\n"
+    "Start a job when its memory is there, watch it, and keep a record of it. Its input, output and signals are its own.\n"
+    "\n"
+    "      --need N             refuse to start (status 75) unless a new job can have N bytes: 60G and 60GiB are binary, 60GB is decimal\n"
+    "      --wait TIME          with --need: wait for it so long (90, 90s, 5m, 2h) before refusing\n"
+    "      --name S             name of the run (default: the program's)\n"
+    "      --csv FILE           append samples to FILE: timestamp, temperature.gpu, power.draw and more (umactl-csv: docs/csv.md)\n"
+    "      --interval TIME      a row every so often (default 1 s, at least 0.05 s)\n"
+    "      --plain              rows of bare numbers in base units, nothing where unknown\n"
+    "  -q, --quiet              no summary and no warnings\n"
+    "      --kill-with-umactl   send the job SIGTERM when umactl itself is killed (default: it goes on)\n"
+    "      --end-left-behind    end processes that the job leaves behind: SIGTERM, 5 s later SIGKILL\n"
+    "      --root DIR           read the machine from a folder (also UMACTL_ROOT); the job is real\n"
+    "      --version            print the version\n"
+    "  -h, --help               print this\n"
+    "\n"
+    "Exit status: the job's own; 128+n when signal n ended it; 75 refused by the gate; 125 umactl failed; 126 the job cannot be executed; 127 not "
+    "found.\n";
+
+enum { OPTION_NEED = UMA_OPTION_OWN, OPTION_WAIT, OPTION_NAME, OPTION_CSV, OPTION_INTERVAL, OPTION_PLAIN, OPTION_KILL, OPTION_END };
+
+#define INTERVAL_LEAST 0.05 /* below this the sampling itself would be the load */
+#define INTERVAL_MOST 86400.0
+
+static int run(int argc, char **argv);
+
+const struct uma_command uma_command_run = {
+    .name = "run",
+    .summary = "gate, launch, watch and record one job",
+    .usage = usage,
+    .run = run,
+};
+
+/* A mistake on the command line is umactl's failure, not the job's status: 125 as env(1) has it. */
+static int mistake(const char *text, const char *value) {
+    (void)uma_command_usage_error(&uma_command_run, "%s%s", text, value);
+    return UMA_JOB_FAILED;
+}
+
+static int print(const char *s) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_append(&t, s);
+    return uma_command_print(&t) < 0 ? UMA_JOB_FAILED : 0;
+}
+
+static int read_value(int option, struct uma_job_options *o, struct uma_error *err) {
+    uint64_t bytes;
+    double seconds;
+    int r = 0;
+    switch (option) {
+    case OPTION_NEED:
+        r = uma_parse_size(optarg, &bytes, err);
+        if (r >= 0)
+            o->need = (struct uma_u64){ bytes, UMA_KNOWN };
+        return r;
+    case OPTION_WAIT:
+        r = uma_parse_duration(optarg, &seconds, err);
+        if (r >= 0) {
+            o->wait = seconds;
+            o->has_wait = true;
+        }
+        return r;
+    case OPTION_INTERVAL:
+        r = uma_parse_duration(optarg, &seconds, err);
+        if (r >= 0 && !(seconds >= INTERVAL_LEAST && seconds <= INTERVAL_MOST))
+            return uma_error_text(err, EINVAL, "--interval %s: from 0.05 s to a day", optarg);
+        if (r >= 0)
+            o->interval = seconds;
+        return r;
+    default:
+        return 0;
+    }
+}
+
+static int run(int argc, char **argv) {
+    static const struct option options[] = {
+        { "need", required_argument, NULL, OPTION_NEED },
+        { "wait", required_argument, NULL, OPTION_WAIT },
+        { "name", required_argument, NULL, OPTION_NAME },
+        { "csv", required_argument, NULL, OPTION_CSV },
+        { "interval", required_argument, NULL, OPTION_INTERVAL },
+        { "plain", no_argument, NULL, OPTION_PLAIN },
+        { "quiet", no_argument, NULL, 'q' },
+        { "kill-with-umactl", no_argument, NULL, OPTION_KILL },
+        { "end-left-behind", no_argument, NULL, OPTION_END },
+        { "root", required_argument, NULL, UMA_OPTION_ROOT },
+        { "version", no_argument, NULL, UMA_OPTION_VERSION },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    struct uma_job_options o = { .interval = 1 };
+    struct uma_common_options common = { .root = getenv("UMACTL_ROOT") };
+    struct uma_error err = { 0 };
+    optind = 0; /* getopt starts anew; '+': the job's own options are not ours */
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, "+:qh", options, NULL)) != -1;) {
+        switch (option) {
+        case OPTION_NAME:
+            o.name = optarg;
+            break;
+        case OPTION_CSV:
+            o.csv = optarg;
+            break;
+        case OPTION_PLAIN:
+            o.plain = true;
+            break;
+        case OPTION_KILL:
+            o.die_with_umactl = true;
+            break;
+        case OPTION_END:
+            o.end_left_behind = true;
+            break;
+        case 'q':
+            o.quiet = true;
+            break;
+        case UMA_OPTION_ROOT:
+            common.root = optarg;
+            break;
+        case UMA_OPTION_VERSION:
+            return print("umactl " UMACTL_VERSION "\n");
+        case 'h':
+            return print(usage);
+        case ':':
+            return mistake("a value is missing after ", argv[optind - 1]);
+        case '?':
+            return mistake("unknown option ", argv[optind - 1]);
+        default:
+            if (read_value(option, &o, &err) < 0)
+                return mistake(err.text, "");
+        }
+    }
+    if (optind >= argc)
+        return mistake("which job? umactl run [OPTION...] -- JOB [ARGUMENT...]", "");
+    if (o.has_wait && o.need.validity != UMA_KNOWN)
+        return mistake("--wait needs --need: without it there is nothing to wait for", "");
+    if (o.csv && strcmp(o.csv, "-") == 0)
+        return mistake("--csv -: standard output is the job's; give a file", "");
+    if (common.root && !common.root[0])
+        common.root = NULL;
+    o.argv = argv + optind;
+    o.argc = argc - optind;
+    o.observe = uma_command_observe_options(&common);
+    return uma_job_run(&o);
+}

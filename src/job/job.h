@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job.h - one job from gate to record: gate -> launch -> supervise -> finish. umactl never decides when the job ends; it forwards, watches and writes down.
+ */
+#pragma once
+
+#include "job/launch.h"
+#include "job/watch.h"
+
+#include <stdbool.h>
+#include <sys/resource.h>
+
+enum {
+    UMA_JOB_FAILED = 125, /* umactl itself failed (env(1), timeout(1)) */
+    UMA_JOB_REFUSED = 75, /* EX_TEMPFAIL of sysexits.h: not now */
+};
+
+struct uma_job_options {
+    char **argv; /* the job's, NULL-terminated */
+    int argc;
+    struct uma_u64 need;
+    const char *name; /* NULL: from the command */
+    bool has_wait;
+    double wait; /* seconds */
+    const char *csv;
+    double interval;
+    bool plain, quiet, die_with_umactl, end_left_behind;
+    struct uma_observe_options observe;
+};
+
+/* A file of /dev/shm, for what a run leaves there. */
+struct uma_shm_list {
+    size_t n;
+    struct uma_shm_file {
+        char name[256];
+        uint64_t inode, bytes;
+    } * list;
+};
+
+struct uma_job {
+    const struct uma_job_options *options;
+    struct uma_signals signals;
+    struct uma_terminal terminal;
+    struct uma_cgroup_scope scope;
+    struct uma_launched launched;
+    struct uma_run run;
+    struct uma_run_folder folder;
+    struct uma_csv csv, samples;
+    struct uma_watch watch;
+    struct uma_observer *observer;
+    struct uma_snapshot before;
+    struct uma_account account;
+    struct uma_shm_list shm_before;
+    double sample_seconds;
+    /* how the job ended */
+    bool ended;
+    int wait_status;
+    struct rusage usage;
+    unsigned forwarded_mask_low; /* signals 1..31 that umactl passed on */
+    bool terminal_wanted;        /* the job had it once: it gets it back after a stop */
+};
+
+/* Runs everything; the exit status of umactl. */
+int uma_job_run(const struct uma_job_options *options);
+
+/* gate_wait.c: 0 when the job may start, else the exit status. Messages are on stderr. Fills job->before and job->account. */
+int uma_job_gate(struct uma_job *job);
+/* supervise.c: until the job has ended. */
+int uma_job_supervise(struct uma_job *job, struct uma_error *err);
+/* Reap what came to the subreaper, but never the GPU probe, which is its observer's. */
+void uma_job_reap_orphans(const struct uma_job *job);
+/* finish.c */
+void uma_job_finish(struct uma_job *job);
+void uma_shm_list_read(struct uma_shm_list *ret_list);
+/* Available memory with the free pages that wait in per-CPU lists, which MemAvailable leaves out. */
+struct uma_u64 uma_available_with_lists(const struct uma_snapshot *snapshot);
+/* umactl's exit status for a wait(2) status: the job's own, or 128+n. */
+int uma_job_exit_status(int wait_status);
+/* Why it ended, with the evidence there is and no more. Pure. */
+void uma_job_cause(int wait_status, bool sent_by_umactl, struct uma_u64 group_oom_kills, uint64_t machine_oom_kills, char *ret_cause,
+                   size_t size);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/summary.h"
+
+#include "base/units.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void bytes(struct uma_text *text, struct uma_u64 v) {
+    if (uma_usable(v.validity))
+        uma_text_bytes(text, v.value);
+    else
+        uma_text_char(text, '?');
+}
+
+static void label(struct uma_text *text, const char *name) {
+    uma_text_printf(text, "  %-12s ", name);
+}
+
+static void range(struct uma_text *text, const struct uma_range *r, const char *unit) {
+    if (r->min.validity != UMA_KNOWN)
+        uma_text_char(text, '?');
+    else if (r->min.value == r->max.value)
+        uma_text_printf(text, "%.0f %s", r->min.value, unit);
+    else
+        uma_text_printf(text, "%.0f to %.0f %s", r->min.value, r->max.value, unit);
+}
+
+static void peaks(struct uma_text *text, const struct uma_run *run) {
+    label(text, "peak job");
+    bytes(text, run->peak_memory);
+    uma_text_append(text, " anonymous and shared, GPU ");
+    bytes(text, run->peak_gpu);
+    if (uma_usable(run->peak_cgroup.validity)) {
+        uma_text_append(text, ", with file cache ");
+        bytes(text, run->peak_cgroup);
+        uma_text_append(text, " (its cgroup)");
+    }
+    uma_text_char(text, '\n');
+    label(text, "peak pool");
+    bytes(text, run->peak_pool_used);
+    uma_text_append(text, " in use\n");
+    label(text, "lowest");
+    bytes(text, run->lowest_available);
+    uma_text_append(text, " available, headroom ");
+    bytes(text, run->lowest_budget);
+    uma_text_char(text, '\n');
+}
+
+static void heat(struct uma_text *text, const struct uma_run *run) {
+    static const char *const names[UMA_THROTTLE_MAX] = { "power cap", "sync boost", "thermal (software)", "thermal (hardware)",
+                                                         "power brake" };
+    bool known = false, any = false;
+    label(text, "heat");
+    range(text, &run->celsius, "C GPU");
+    uma_text_append(text, ", ");
+    range(text, &run->watts, "W");
+    if (run->board_celsius.max.validity == UMA_KNOWN) {
+        uma_text_append(text, ", board ");
+        range(text, &run->board_celsius, "C");
+    }
+    uma_text_char(text, '\n');
+    label(text, "throttled");
+    for (int t = 0; t < UMA_THROTTLE_MAX; t++) {
+        if (run->throttle_seconds[t].validity != UMA_KNOWN)
+            continue;
+        known = true;
+        if (run->throttle_seconds[t].value < 0.0005)
+            continue;
+        uma_text_printf(text, "%s%.1f s %s", any ? ", " : "", run->throttle_seconds[t].value, names[t]);
+        any = true;
+    }
+    uma_text_append(text, any ? "\n" : known ? "0 s\n" : "?\n");
+}
+
+static void events(struct uma_text *text, const struct uma_run *run) {
+    bool any = false;
+    label(text, "events");
+    for (unsigned i = 0; i < run->n_events; i++) {
+        if (strcmp(run->events[i].name, "job_start") == 0 || strcmp(run->events[i].name, "job_end") == 0)
+            continue;
+        uma_text_printf(text, "%s%s", any ? ", " : "", run->events[i].name);
+        if (run->events[i].count > 1)
+            uma_text_printf(text, " x%" PRIu64, run->events[i].count);
+        any = true;
+    }
+    uma_text_append(text, any ? "\n" : "none\n");
+}
+
+static void left_behind(struct uma_text *text, const struct uma_run *run) {
+    /* Below this the difference of two readings of a machine that others use too says nothing; freed pages also wait in per-CPU lists. */
+    bool missing = run->not_returned.validity == UMA_KNOWN && run->not_returned.value > (int64_t)(256 * UMA_MIB);
+    label(text, "left behind");
+    if (!run->n_left_total && !run->n_files_total && !missing) {
+        uma_text_append(text, run->not_returned.validity == UMA_KNOWN ? "nothing\n" : "no process; memory: ?\n");
+        return;
+    }
+    bool first = true;
+    for (unsigned i = 0; i < run->n_left; i++) {
+        uma_text_printf(text, "%spid %d ", first ? "" : ", ", (int)run->left[i].pid);
+        (void)uma_text_safe(text, run->left[i].name, 24);
+        uma_text_append(text, " (running, ");
+        bytes(text, run->left[i].bytes);
+        uma_text_char(text, ')');
+        first = false;
+    }
+    if (run->n_left_total > run->n_left)
+        uma_text_printf(text, " and %u more processes", run->n_left_total - run->n_left);
+    for (unsigned i = 0; i < run->n_files && i < 3; i++) {
+        uma_text_printf(text, "%s/dev/shm/", first ? "" : ", ");
+        (void)uma_text_safe(text, run->files[i].name, 40);
+        uma_text_append(text, " (");
+        uma_text_bytes(text, run->files[i].bytes);
+        uma_text_char(text, ')');
+        first = false;
+    }
+    if (run->n_files_total > 3)
+        uma_text_printf(text, " and %u more in /dev/shm", run->n_files_total - 3);
+    if (missing) {
+        uma_text_append(text, first ? "" : ", ");
+        uma_text_bytes(text, (uint64_t)run->not_returned.value);
+        uma_text_append(text, " less available than before");
+    }
+    uma_text_char(text, '\n');
+}
+
+void uma_run_summary(const struct uma_run *run, const char *record, struct uma_text *text) {
+    uma_text_append(text, "umactl run: ");
+    (void)uma_text_safe(text, run->name, 40);
+    uma_text_append(text, ": ");
+    (void)uma_text_safe(text, run->cause[0] ? run->cause : "?", 0);
+    uma_text_append(text, " after ");
+    uma_text_duration(text, run->end_ns > run->start_ns ? (double)(run->end_ns - run->start_ns) / 1e9 : 0);
+    uma_text_char(text, '\n');
+    peaks(text, run);
+    heat(text, run);
+    events(text, run);
+    left_behind(text, run);
+    label(text, "record");
+    (void)uma_text_safe(text, record ? record : "none kept", 0);
+    uma_text_char(text, '\n');
+}

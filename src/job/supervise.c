@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* The loop while the job runs: signals on, samples at their pace, job control as a shell expects it of any program. */
+#include "job/job.h"
+
+#include "base/units.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+static bool is_probe(pid_t pid) {
+    char path[64], name[32];
+    (void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : -1;
+    /* "umactl": a child of the GPU observer that has not executed the probe yet; a job's orphan of that name is reaped a moment later by init */
+    return n > 0 && (strncmp(name, "umactl-probe\n", (size_t)n) == 0 || strncmp(name, "umactl\n", (size_t)n) == 0);
+}
+
+void uma_job_reap_orphans(const struct uma_job *job) {
+    for (;;) {
+        siginfo_t info = { 0 };
+        /* look first: the probe is its observer's to wait for */
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+            return;
+        if (info.si_pid == job->launched.pid || is_probe(info.si_pid))
+            return;
+        (void)waitpid(info.si_pid, NULL, WNOHANG);
+    }
+}
+
+static void to_job(struct uma_job *job, int signo) {
+    (void)kill(-job->launched.pid, signo);
+    if (signo > 0 && signo < 32)
+        job->forwarded_mask_low |= 1u << signo;
+}
+
+static void continue_job(struct uma_job *job) {
+    if (job->terminal_wanted)
+        (void)uma_terminal_give(&job->terminal, job->launched.pid);
+    (void)kill(-job->launched.pid, SIGCONT);
+}
+
+/*
+ * The job was stopped by the terminal's stop: umactl takes the terminal back and stops too, so that the shell above sees a stopped job and
+ * can continue it. A SIGSTOP is somebody else's act on the job alone (a guard's brake): umactl goes on watching.
+ */
+static void on_stop(struct uma_job *job, int signo) {
+    if (signo == SIGTTIN || signo == SIGTTOU) {
+        if (uma_terminal_give(&job->terminal, job->launched.pid)) {
+            job->terminal_wanted = true;
+            (void)kill(-job->launched.pid, SIGCONT);
+            return;
+        }
+    } else if (signo != SIGTSTP) {
+        return;
+    }
+    bool had = job->terminal.given;
+    uma_terminal_take(&job->terminal, job->launched.pid);
+    /* Ctrl-Z would have stopped the whole pipeline or script; with the terminal in the job's hands only the job heard of it */
+    if (had && job->terminal.shared)
+        (void)kill(0, SIGTSTP);
+    if (!uma_signals_stop_self() && had)
+        continue_job(job); /* nobody could continue us: the stop is discarded, as it would be for a program without umactl */
+}
+
+static void on_signal(struct uma_job *job, const struct signalfd_siginfo *info) {
+    int signo = (int)info->ssi_signo;
+    if (signo == SIGCONT)
+        continue_job(job);
+    else if (uma_signal_forwarded(signo))
+        to_job(job, signo);
+}
+
+static void check_job(struct uma_job *job) {
+    for (;;) {
+        int status;
+        struct rusage usage;
+        pid_t pid = wait4(job->launched.pid, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage);
+        if (pid < 0 && errno == EINTR)
+            continue;
+        if (pid <= 0)
+            return;
+        if (WIFEXITED(status) || WIFSIGNALED(status)) {
+            job->ended = true;
+            job->wait_status = status;
+            job->usage = usage;
+            return;
+        }
+        if (WIFSTOPPED(status))
+            on_stop(job, WSTOPSIG(status));
+    }
+}
+
+int uma_job_supervise(struct uma_job *job, struct uma_error *err) {
+    _cleanup_close_ int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    int64_t period = (int64_t)(job->sample_seconds * 1e9);
+    struct itimerspec every = {
+        .it_value = { .tv_nsec = 1 }, /* the first sample at once */
+        .it_interval = { .tv_sec = period / 1000000000, .tv_nsec = period % 1000000000 },
+    };
+    int r = 0;
+    if (timer < 0 || timerfd_settime(timer, 0, &every, NULL) < 0)
+        r = uma_error_set(err, errno, "setting up the sampling timer"); /* the job runs already: wait for it without samples */
+    while (!job->ended) {
+        struct pollfd fds[2] = { { .fd = job->signals.fd, .events = POLLIN }, { .fd = timer, .events = POLLIN } };
+        (void)poll(fds, 2, timer < 0 ? 1000 : -1);
+        struct signalfd_siginfo info;
+        while (read(job->signals.fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+            on_signal(job, &info);
+        check_job(job);
+        uint64_t expirations;
+        if (!job->ended && timer >= 0 && read(timer, &expirations, sizeof(expirations)) == (ssize_t)sizeof(expirations))
+            uma_watch_sample(&job->watch);
+        uma_job_reap_orphans(job);
+    }
+    return r;
+}
