@@ -77,11 +77,11 @@ const char *uma_root_capture(const struct uma_root *root) {
 }
 
 /* In a folder that somebody gave us, "..", absolute links and magic links must not reach this machine's own files. */
-static int open_below(const struct uma_root *root, const char *path, int flags) {
+static int open_in(const struct uma_root *root, int folder, const char *path, int flags) {
     if (root->live)
-        return openat(root->fd, path, flags | O_CLOEXEC);
+        return openat(folder, path, flags | O_CLOEXEC);
     struct open_how how = { .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC), .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-    long fd = syscall(SYS_openat2, root->fd, path, &how, sizeof(how));
+    long fd = syscall(SYS_openat2, folder, path, &how, sizeof(how));
     if (fd >= 0 || errno != ENOSYS)
         return (int)fd;
     /* before 5.6 and under user-mode emulation: walk by hand and refuse links altogether */
@@ -91,7 +91,7 @@ static int open_below(const struct uma_root *root, const char *path, int flags) 
         return -1;
     }
     (void)memcpy(rest, path, strlen(path) + 1);
-    _cleanup_close_ int at = fcntl(root->fd, F_DUPFD_CLOEXEC, 3);
+    _cleanup_close_ int at = fcntl(folder, F_DUPFD_CLOEXEC, 3);
     if (at < 0)
         return -1;
     char *save = NULL, *part = strtok_r(rest, "/", &save);
@@ -111,24 +111,36 @@ static int open_below(const struct uma_root *root, const char *path, int flags) 
     return TAKE_FD(at);
 }
 
+static int open_below(const struct uma_root *root, const char *path, int flags) {
+    return open_in(root, root->fd, path, flags);
+}
+
 static int failed(const struct uma_root *root, const char *path, int code, struct uma_error *err) {
     return uma_error_set(err, code, "%s/%s", root->name, path);
 }
 
-static int open_file(const struct uma_root *root, const char *path, struct uma_error *err) {
-    _cleanup_close_ int fd = open_below(root, path, O_RDONLY | O_NOCTTY | (root->live ? 0 : O_NONBLOCK));
+/* Open a file of `folder`; -errno without words, so that callers say which path it was (or nothing, where failing is normal). */
+static int open_regular(const struct uma_root *root, int folder, const char *path) {
+    _cleanup_close_ int fd = open_in(root, folder, path, O_RDONLY | O_NOCTTY | (root->live ? 0 : O_NONBLOCK));
     if (fd < 0)
-        return failed(root, path, errno, err);
+        return -errno;
     if (!root->live) {
         struct stat st;
         if (fstat(fd, &st) < 0)
-            return failed(root, path, errno, err);
+            return -errno;
         if (S_ISDIR(st.st_mode))
-            return failed(root, path, EISDIR, err);
+            return -EISDIR;
         if (!S_ISREG(st.st_mode))
-            return uma_error_text(err, EINVAL, "%s/%s: not a regular file", root->name, path);
+            return -EINVAL;
     }
     return TAKE_FD(fd);
+}
+
+static int open_file(const struct uma_root *root, const char *path, struct uma_error *err) {
+    int fd = open_regular(root, root->fd, path);
+    if (fd == -EINVAL)
+        return uma_error_text(err, EINVAL, "%s/%s: not a regular file", root->name, path);
+    return fd < 0 ? failed(root, path, -fd, err) : fd;
 }
 
 /* Read from offset 0 to the end or to max. Kernel files give at most a page or so per read, so loop. */
@@ -234,6 +246,61 @@ int uma_root_read_kept(struct uma_root *root, const char *path, size_t max, int 
     }
     if (r < 0 || root->capture_fd < 0)
         return r;
+    int recorded = uma_root_record(root, path, into->data, into->length, err);
+    return recorded < 0 ? recorded : r;
+}
+
+int uma_root_open_folder(struct uma_root *root, const char *path, int *ret_folder, struct uma_error *err) {
+    int fd = open_below(root, path, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        return failed(root, path, errno, err);
+    *ret_folder = fd;
+    return 0;
+}
+
+/* One read(2) where it fits: half the calls of read_all(), which matters for five files of each of 5,000 processes. */
+static int read_short(int fd, size_t max, struct uma_text *into) {
+    uma_text_reset(into);
+    enum { FIRST = 8192 };
+    for (;;) {
+        if (into->capacity - into->length < FIRST / 2) {
+            size_t capacity = MAX_OF(into->capacity * 2, (size_t)FIRST);
+            char *data = realloc(into->data, capacity);
+            if (!data)
+                return -ENOMEM;
+            into->data = data;
+            into->capacity = capacity;
+        }
+        size_t room = MIN_OF(into->capacity - into->length - 1, max + 1 - into->length);
+        ssize_t n = read(fd, into->data + into->length, room);
+        if (n < 0 && errno == EINTR)
+            continue;
+        int code = n < 0 ? -errno : 0;
+        into->length += n < 0 ? 0 : (size_t)n;
+        into->data[into->length] = '\0';
+        if (code < 0)
+            return code;
+        if (into->length > max) {
+            into->length = max;
+            into->data[max] = '\0';
+            return 1;
+        }
+        if ((size_t)n < room)
+            return 0;
+    }
+}
+
+int uma_root_read_in(struct uma_root *root, int folder, const char *folder_path, const char *name, size_t max, bool record,
+                     struct uma_text *into, struct uma_error *err) {
+    _cleanup_close_ int fd = open_regular(root, folder, name);
+    int r = fd < 0 ? fd : read_short(fd, max, into);
+    if (r < 0)
+        return uma_error_set(err, -r, "%s/%s/%s", root->name, folder_path, name);
+    if (!record || root->capture_fd < 0)
+        return r;
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder_path, name) >= sizeof(path))
+        return uma_error_set(err, ENAMETOOLONG, "%s/%s", folder_path, name);
     int recorded = uma_root_record(root, path, into->data, into->length, err);
     return recorded < 0 ? recorded : r;
 }

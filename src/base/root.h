@@ -42,6 +42,16 @@ int uma_root_record(struct uma_root *root, const char *path, const char *text, s
 /* Read without recording (the caller records a filtered form). */
 int uma_root_read_unrecorded(struct uma_root *root, const char *path, size_t max, struct uma_text *into, struct uma_error *err);
 
+/*
+ * A folder held open, and a file read inside it: two reads then speak of the same thing even when its name is given to another in
+ * between (a process number is reused; the folder of the old process answers ESRCH). `folder_path` is what `folder` was opened with.
+ * For kernel files whose read(2) gives the rest in one piece (seq_file, cmdline, environ): a short read is taken as the end.
+ * `record`: into the capture folder, too.
+ */
+int uma_root_open_folder(struct uma_root *root, const char *path, int *ret_folder, struct uma_error *err);
+int uma_root_read_in(struct uma_root *root, int folder, const char *folder_path, const char *name, size_t max, bool record,
+                     struct uma_text *into, struct uma_error *err);
+
 /* Call `each` for every name in a folder ("." and ".." left out), at most max of them; stops when it returns non-zero and returns that.
  * Returns the number of entries seen, or a negative errno. Order is the file system's. */
 int uma_root_list(struct uma_root *root, const char *path, size_t max, int (*each)(void *userdata, const char *name), void *userdata,
