@@ -2,6 +2,7 @@
 /* account.c - what one snapshot means, put together. */
 #include "account/gpu_share.h"
 #include "account/headroom.h"
+#include "account/holders.h"
 #include "account/ledger.h"
 #include "account/views.h"
 #include "base/arena.h"
@@ -14,11 +15,13 @@ int uma_account_build(const struct uma_snapshot *snapshot, uint64_t reserved, st
     _cleanup_arena_ struct uma_arena *arena = uma_arena_new(ARENA_MOST);
     struct uma_account account = { 0 };
     struct uma_gpu_share share;
-    if (!arena || uma_gpu_share_build(snapshot, arena, &share) < 0)
+    struct uma_process_index index;
+    if (!arena || uma_gpu_share_build(snapshot, arena, &share) < 0 || uma_process_index_build(snapshot, arena, &index) < 0)
         return uma_error_set(err, ENOMEM, "making the account");
     uma_ledger_build(snapshot, &share, &account.ledger);
     uma_headroom_build(snapshot, &share, &account.ledger, reserved, &account.headroom);
-    if (uma_views_build(snapshot, arena, &account.views) < 0)
+    if (uma_views_build(snapshot, arena, &account.views) < 0 ||
+        uma_holders_build(snapshot, &share, &index, arena, &account.holders, &account.n_holders) < 0)
         return uma_error_set(err, ENOMEM, "making the account");
     account.arena = TAKE_PTR(arena);
     *ret_account = account;
