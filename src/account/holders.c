@@ -167,12 +167,17 @@ static void adopt(struct uma_program *child, const struct uma_program *parent) {
         child->cap = parent->cap;
 }
 
+/* Nothing a parent could add: but a llama.cpp server can be Ollama's. */
+static bool complete(const struct uma_program *program) {
+    return program->kind && !is_kind(program->kind, "llama.cpp") && program->model && program->cap.present;
+}
+
 static void recognise(const struct candidate *c, const struct uma_process_index *index, struct uma_u64 total, struct uma_arena *arena,
                       struct uma_program *ret_program) {
     struct uma_program program, parent;
     const struct uma_process *p = c->process;
     uma_program_recognise(p, total, arena, &program);
-    for (int i = 0; i < ANCESTORS_MAX && !(program.kind && program.model && program.cap.present); i++) {
+    for (int i = 0; i < ANCESTORS_MAX && !complete(&program); i++) {
         p = p->ppid > 1 && p->ppid != p->pid ? uma_process_find(index, p->ppid) : NULL;
         if (!p)
             break;
@@ -220,13 +225,13 @@ static void describe(const struct uma_snapshot *snapshot, const struct candidate
     }
 }
 
-uint64_t uma_holder_bytes(const struct uma_holder *h) {
+uint64_t uma_holder_rank_bytes(const struct uma_holder *h) {
     return uma_add(uma_or(h->gpu_bytes, 0), uma_add(uma_or(h->anon_bytes, 0), uma_or(h->shmem_bytes, 0)));
 }
 
 static int largest_first(const void *a, const void *b) {
     const struct uma_holder *x = a, *y = b;
-    uint64_t bx = uma_holder_bytes(x), by = uma_holder_bytes(y);
+    uint64_t bx = uma_holder_rank_bytes(x), by = uma_holder_rank_bytes(y);
     if (bx != by)
         return bx > by ? -1 : 1;
     return x->pid < y->pid ? -1 : x->pid > y->pid;

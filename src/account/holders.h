@@ -28,4 +28,4 @@ const struct uma_process *uma_process_find(const struct uma_process_index *index
 int uma_holders_build(const struct uma_snapshot *snapshot, const struct uma_gpu_share *share, const struct uma_process_index *index,
                       struct uma_arena *arena, struct uma_holder **ret_holders, size_t *ret_n);
 /* GPU + anonymous + shared bytes, as far as they are known. */
-uint64_t uma_holder_bytes(const struct uma_holder *holder);
+uint64_t uma_holder_rank_bytes(const struct uma_holder *holder);

@@ -28,7 +28,7 @@ static void build(const struct uma_snapshot *s) {
     assert_int_equal(uma_holders_build(s, &share, &index, arena, &holders, &n_holders), 0);
     assert_true(n_holders <= UMA_HOLDERS_MAX);
     for (size_t i = 1; i < n_holders; i++)
-        assert_true(uma_holder_bytes(&holders[i - 1]) >= uma_holder_bytes(&holders[i]));
+        assert_true(uma_holder_rank_bytes(&holders[i - 1]) >= uma_holder_rank_bytes(&holders[i]));
 }
 
 static const struct uma_holder *holder(int32_t pid) {
@@ -183,16 +183,17 @@ static void many(void **state) {
     struct uma_snapshot s = { 0 };
     struct uma_gpu gpu;
     machine_idle_spark(&s, &gpu);
+    static const char *const argv[] = { "worker" };
     struct uma_process *list = uma_arena_array(arena, N, sizeof(*list));
     for (int i = 0; i < N; i++)
-        list[i] = process(i + 2, 1, (uint64_t)(i % 997) * 2 * UMA_MIB, ARGV("worker"));
+        list[i] = process(i + 2, 1, (uint64_t)(i % 997) * 2 * UMA_MIB, 1, argv);
     struct uma_gpu_process gp[] = { { 2, u64(UMA_MIB), false } };
     s.processes = (struct uma_processes){ .source = { .validity = UMA_KNOWN }, .n = N, .list = list };
     gpu.processes = gp;
     gpu.n_processes = 1;
     build(&s);
     assert_int_equal(n_holders, UMA_HOLDERS_MAX);
-    assert_int_equal(uma_holder_bytes(&holders[0]), 996 * 2 * UMA_MIB);
+    assert_int_equal(uma_holder_rank_bytes(&holders[0]), 996 * 2 * UMA_MIB);
     assert_non_null(holder(2));
 }
 
