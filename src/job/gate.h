@@ -26,5 +26,3 @@ const char *uma_gate_verdict_name(enum uma_gate_verdict verdict);
  * For people, several lines: what is short, who holds the pool (largest first), and the fewest holders whose end would make room. Names are escaped.
  */
 void uma_gate_explain(const struct uma_gate *gate, const struct uma_account *account, struct uma_text *text);
-/* The bytes that a holder would give back: GPU, anonymous, shared and nothing that is unknown. */
-uint64_t uma_holder_bytes(const struct uma_holder *holder);
