@@ -377,6 +377,10 @@ static void read_effective(struct uma_cgroup_reader *reader, int32_t index) {
     const char *path = reader->entries[index].path;
     int version = reader->entries[index].version;
     int32_t at = index, known = -1;
+    if (!uma_cgroup_path_below(mount_of(reader, version), path)) { /* "/" is not a parent of "/../x" */
+        reader->entries[index].effective = uma_no_u64(UMA_ABSENT);
+        return;
+    }
     for (;;) {
         if (reader->entries[at].effective_read) {
             known = at;

@@ -61,6 +61,22 @@ static inline void folder_put(const struct folder *f, const char *path, const ch
     folder_put_n(f, path, text, strlen(text));
 }
 
+/* The whole content as malloc'ed text, or NULL when there is no such file. At most 1 MiB of it. */
+static inline char *folder_get(const struct folder *f, const char *path, size_t *ret_length) {
+    char whole[512];
+    (void)snprintf(whole, sizeof(whole), "%s/%s", f->path, path);
+    _cleanup_fclose_ FILE *file = fopen(whole, "re");
+    enum { MAX = 1024 * 1024 };
+    char *text = file ? malloc(MAX + 1) : NULL;
+    if (!text)
+        return NULL;
+    size_t n = fread(text, 1, MAX, file);
+    text[n] = '\0';
+    if (ret_length)
+        *ret_length = n;
+    return text;
+}
+
 /* A number and a newline, as sysfs prints. The path comes from a format. */
 UMA_PRINTF(3, 4) static inline void folder_number(const struct folder *f, long long number, const char *format, ...) {
     char path[256], text[32];
