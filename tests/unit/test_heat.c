@@ -5,6 +5,12 @@
 #include "heat_machine.h"
 #include "observe/heat_parts.h"
 
+#include <dirent.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void empty_folder(void **state) {
     struct heat_machine *m = *state;
     const struct uma_heat *heat = heat_read(m);
@@ -39,6 +45,75 @@ static void this_machine(void **state) {
     }
     uma_snapshot_done(&s);
     (void)uma_heat_reader_free(reader);
+}
+
+static size_t open_descriptors(void) {
+    size_t n = 0;
+    _cleanup_closedir_ DIR *d = opendir("/proc/self/fd");
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    return n;
+}
+
+/*
+ * A Spark's folders mounted over this machine's, in a mount namespace of our own: the live path, where files stay open. Returns the number
+ * of the check that failed, 0 for none, 77 where mounting is not allowed.
+ */
+static int live_spark(struct heat_machine *m) {
+    char from[256];
+    (void)snprintf(from, sizeof(from), "%s/sys/class", m->folder.path);
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount(from, "/sys/class", NULL, MS_BIND, NULL) < 0)
+        return 77;
+    (void)snprintf(from, sizeof(from), "%s/sys/devices/system/cpu", m->folder.path);
+    if (mount(from, "/sys/devices/system/cpu", NULL, MS_BIND, NULL) < 0)
+        return 77;
+    (void)uma_heat_reader_free(m->reader);
+    (void)uma_root_close(m->root);
+    if (uma_root_open(NULL, NULL, &m->root, NULL) < 0)
+        return 1;
+    size_t before = open_descriptors();
+    m->reader = uma_heat_reader_new(m->root);
+    const struct uma_heat *heat = heat_read(m);
+    if (heat->n_zones != 7 || heat->n_sensors != 2 || heat->n_cpus != 20 || heat->zones[6].celsius.value != 41.8)
+        return 2;
+    size_t kept = open_descriptors();
+    if (kept <= before + 20) /* they do stay open */
+        return 3;
+    /* sysfs changes a value in the file that is open */
+    FILE *f = fopen("/sys/class/thermal/thermal_zone6/temp", "w");
+    if (!f || fputs("52800\n", f) < 0 || fclose(f) != 0)
+        return 4;
+    heat = heat_read(m);
+    if (heat->zones[6].celsius.value != 52.8 || open_descriptors() != kept)
+        return 5;
+    f = fopen("/sys/class/hwmon/hwmon1/name", "w"); /* another chip has the number */
+    if (!f || fputs("mlx5\n", f) < 0 || fclose(f) != 0)
+        return 6;
+    heat = heat_read(m);
+    if (heat->n_sensors != 2 || strcmp(heat->sensors[0].chip, "mlx5") != 0 || open_descriptors() != kept)
+        return 7;
+    m->reader = uma_heat_reader_free(m->reader);
+    return open_descriptors() == before ? 0 : 8;
+}
+
+static void live(void **state) {
+    struct heat_machine *m = *state;
+    static const int idle[] = { 39800, 39900, 40100, 40400, 41000, 41700, 41800 };
+    spark_zones(&m->folder, idle);
+    spark_nvme(&m->folder, 1);
+    spark_cpus(&m->folder);
+    for (int i = 0; i < 20; i++)
+        folder_text(&m->folder, "2808000\n", "sys/devices/system/cpu/cpu%d/cpufreq/cpuinfo_avg_freq", i);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(live_spark(m));
+    int status = 0;
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void same_f64(struct uma_f64 a, struct uma_f64 b) {
@@ -141,6 +216,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(empty_folder, heat_setup, heat_teardown),
         cmocka_unit_test(this_machine),
+        cmocka_unit_test_setup_teardown(live, heat_setup, heat_teardown),
         cmocka_unit_test_setup_teardown(capture, heat_setup, heat_teardown),
         cmocka_unit_test(values),
     };
