@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 struct uma_root {
     int fd; /* O_PATH of the root folder */
@@ -357,4 +358,9 @@ int uma_root_list(struct uma_root *root, const char *path, size_t max, int (*eac
 bool uma_root_exists(struct uma_root *root, const char *path) {
     _cleanup_close_ int fd = open_below(root, path, O_PATH);
     return fd >= 0;
+}
+
+bool uma_root_is_device(struct uma_root *root, const char *path, unsigned major_number) {
+    struct stat st;
+    return root->live && fstatat(root->fd, path, &st, 0) == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == major_number;
 }

@@ -58,6 +58,9 @@ int uma_root_list(struct uma_root *root, const char *path, size_t max, int (*eac
                   struct uma_error *err);
 /* Does it exist (as anything)? */
 bool uma_root_exists(struct uma_root *root, const char *path);
+/* Is it, or does it lead to, a character device with this major number? One stat(2), no open: for telling a process's interesting descriptors
+ * (proc/PID/fd/N) from the others. Only on this machine; always false in a folder, which has no devices. */
+bool uma_root_is_device(struct uma_root *root, const char *path, unsigned major_number);
 
 static inline void uma_cleanup_root(struct uma_root **r) {
     (void)uma_root_close(*r);
