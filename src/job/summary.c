@@ -52,8 +52,8 @@ static void heat(struct uma_text *text, const struct uma_run *run) {
                                                          "power brake" };
     bool known = false, any = false;
     label(text, "heat");
-    range(text, &run->celsius, "C GPU");
-    uma_text_append(text, ", ");
+    range(text, &run->celsius, "C");
+    uma_text_append(text, " GPU, ");
     range(text, &run->watts, "W");
     if (run->board_celsius.max.validity == UMA_KNOWN) {
         uma_text_append(text, ", board ");

@@ -186,8 +186,7 @@ void uma_run_format(const struct uma_run *run, struct uma_text *text) {
     ending(&json, run);
     measured(&json, run);
     left_behind(&json, run);
-    uma_json_end_object(&json);
-    uma_text_char(text, '\n');
+    uma_json_end_object(&json); /* the writer ends a document with a newline */
 }
 
 void uma_event_format(const struct uma_event *event, struct uma_text *text) {
@@ -196,6 +195,5 @@ void uma_event_format(const struct uma_event *event, struct uma_text *text) {
     uma_json_time(&json, "time", event->time_ns);
     uma_json_string(&json, "event", event->name);
     uma_json_string(&json, "detail", event->detail[0] ? event->detail : NULL);
-    uma_json_end_object(&json);
-    uma_text_char(text, '\n');
+    uma_json_end_object(&json); /* the writer ends a document with a newline */
 }
