@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "observe/memory.h"
+#include "observe/snapshot_json.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -47,6 +48,29 @@ static int teardown(void **state) {
     return 0;
 }
 
+/* The recorded answer of the GPU probe, where there is one. */
+static void check_gpu_record(const struct seen *seen) {
+    _cleanup_root_ struct uma_root *root = NULL;
+    _cleanup_text_ struct uma_text text = { 0 };
+    struct uma_error err = { 0 };
+    struct uma_gpus gpus;
+    assert_int_equal(uma_root_open(seen->folder, NULL, &root, NULL), 0);
+    if (uma_root_read(root, "umactl/gpu.json", UMA_MIB, &text, NULL) < 0)
+        return;
+    if (uma_gpus_parse(text.data, text.length, "umactl/gpu.json", seen->arena, &gpus, &err) < 0)
+        fail_msg("%s: %s", seen->folder, err.text);
+    assert_true(gpus.source.time_ns > 0);
+    assert_true(gpus.n > 0 || gpus.source.validity != UMA_KNOWN);
+    for (size_t i = 0; i < gpus.n; i++) {
+        const struct uma_gpu *gpu = &gpus.list[i];
+        assert_int_equal(gpu->utilization.validity, UMA_KNOWN);
+        assert_int_equal(gpu->throttle_seconds[UMA_THROTTLE_SW_THERMAL].validity, UMA_KNOWN);
+        assert_int_equal(gpu->processes_validity, UMA_KNOWN);
+        bool hopper = strstr(gpu->name, "GH200") != NULL;
+        assert_int_equal(gpu->memory_total.validity, hopper ? UMA_KNOWN : UMA_UNSUPPORTED);
+    }
+}
+
 static void check_machine(const struct seen *seen) {
     const struct uma_snapshot *s = &seen->snapshot;
     const struct uma_source *const sources[] = { &s->meminfo.source, &s->vmstat.source, &s->zones.zoneinfo, &s->zones.buddyinfo,
@@ -84,6 +108,7 @@ static void every_machine(void **state) {
             continue;
         take(*state, e->d_name);
         check_machine(*state);
+        check_gpu_record(*state);
         n++;
     }
     assert_true(n >= 26);
