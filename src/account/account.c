@@ -4,6 +4,7 @@
 #include "account/headroom.h"
 #include "account/holders.h"
 #include "account/ledger.h"
+#include "account/problems.h"
 #include "account/views.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -21,7 +22,8 @@ int uma_account_build(const struct uma_snapshot *snapshot, uint64_t reserved, st
     uma_ledger_build(snapshot, &share, &account.ledger);
     uma_headroom_build(snapshot, &share, &account.ledger, reserved, &account.headroom);
     if (uma_views_build(snapshot, arena, &account.views) < 0 ||
-        uma_holders_build(snapshot, &share, &index, arena, &account.holders, &account.n_holders) < 0)
+        uma_holders_build(snapshot, &share, &index, arena, &account.holders, &account.n_holders) < 0 ||
+        uma_problems_build(snapshot, &share, &index, &account, arena) < 0)
         return uma_error_set(err, ENOMEM, "making the account");
     account.arena = TAKE_PTR(arena);
     *ret_account = account;

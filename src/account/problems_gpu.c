@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* problems_gpu.c - the GPU and its driver: stuck power, heat, locked clocks, no answer. Only for a GPU on the pool. */
+#include "account/problems.h"
+#include "account/values.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Reasons that explain a low clock by themselves. HW_SLOWDOWN alone may be a passing state change, but then this moment proves nothing. */
+#define POWER_OR_HEAT                                                                                                                      \
+    (UMA_REASON_SW_POWER_CAP | UMA_REASON_HW_SLOWDOWN | UMA_REASON_SW_THERMAL | UMA_REASON_HW_THERMAL | UMA_REASON_HW_POWER_BRAKE)
+
+/* Below this the clock of an idle GPU is low by design and says nothing: hasso5703/dgx-spark-qwen38 issue 8 read 2223 MHz at 0 %. */
+static const double LOADED = 0.9;
+
+static bool is_nvidia(const struct uma_gpu *gpu) {
+    return gpu->vendor && strcmp(gpu->vendor, "nvidia") == 0;
+}
+
+static const char *gpu_name(const struct uma_gpu *gpu) {
+    return gpu->name ? gpu->name : "GPU";
+}
+
+static const char *megahertz(struct uma_problem_site *site, uint64_t hertz) {
+    return uma_problem_decimal(site, (double)hertz / 1e6, 0);
+}
+
+static bool loaded(const struct uma_gpu *gpu) {
+    return uma_within(gpu->utilization, LOADED, 1);
+}
+
+/*
+ * Power delivery stuck low (USB-PD): full load, cool, no reason given, 480 to 890 MHz and 5 to 30 W where a healthy GB10 has 2.3 to
+ * 2.5 GHz and 80 to 100 W (model-serving-minefield trap 124; hoesing/spark-gpu-throttle-check). All of it must hold: a wedged GPU shows
+ * 96 % at 16 to 27 W at a normal clock (eugr issue 260), and a clock locked by hand says so.
+ */
+static bool power_stuck(struct uma_problem_site *site, const struct uma_gpu *gpu) {
+    if (!is_nvidia(gpu) || !loaded(gpu) || !uma_usable(gpu->sm_hertz.validity) || !uma_within(gpu->watts, 0, 30) ||
+        !uma_usable(gpu->throttle_reasons.validity))
+        return false;
+    uint64_t reasons = gpu->throttle_reasons.value, hertz = gpu->sm_hertz.value, max = uma_or(gpu->sm_max_hertz, 0);
+    if ((reasons & (POWER_OR_HEAT | UMA_REASON_APPLICATIONS_CLOCKS | UMA_REASON_GPU_IDLE)) != 0)
+        return false;
+    if (hertz >= 1000000000 && hertz >= max / 2)
+        return false;
+    uma_problem_add(site, "power-stuck", UMA_CRITICAL,
+                    "the GPU is held at a fraction of its power without saying why: likely its power supply's negotiation",
+                    "sudo poweroff, then unplug the power supply at both ends for a minute",
+                    "%s is %s %% busy at %s MHz and %s W with no throttle reason set (healthy: 2300 to 2500 MHz, 80 to 100 W); software "
+                    "settings have not helped, taking the mains away has",
+                    gpu_name(gpu), uma_problem_decimal(site, gpu->utilization.value * 100, 0), megahertz(site, hertz),
+                    uma_problem_decimal(site, gpu->watts.value, 1));
+    return true;
+}
+
+static double throttled_by_heat(const struct uma_gpu *gpu) {
+    double seconds = 0;
+    const enum uma_throttle counters[] = { UMA_THROTTLE_SW_THERMAL, UMA_THROTTLE_HW_THERMAL };
+    for (size_t i = 0; i < ELEMENTS(counters); i++)
+        if (uma_within(gpu->throttle_seconds[counters[i]], 0, 1e10))
+            seconds += gpu->throttle_seconds[counters[i]].value;
+    return seconds;
+}
+
+/*
+ * Heat limits the GPU now when a thermal reason is set or the margin to its limit is at most 3 C (the limit itself differs by unit: 94 and
+ * 96 C seen). Counters only say that it once was so: a minute in total is worth an info (173 s: ollama issue 13552), less is an evening's
+ * gaming. HW_SLOWDOWN alone is reported for other causes too (nvml.h) and is not looked at.
+ */
+static void thermal(struct uma_problem_site *site, const struct uma_gpu *gpu) {
+    uint64_t reasons = uma_or(gpu->throttle_reasons, 0);
+    bool hw = (reasons & UMA_REASON_HW_THERMAL) != 0, sw = (reasons & UMA_REASON_SW_THERMAL) != 0;
+    bool close = uma_within(gpu->limit_margin_celsius, -50, 3);
+    double seconds = throttled_by_heat(gpu);
+    if (!hw && !sw && !close && seconds < 60)
+        return;
+    const char *celsius =
+        uma_within(gpu->celsius, -50, 200) ? uma_problem_text(site, " at %s C", uma_problem_decimal(site, gpu->celsius.value, 0)) : "";
+    const char *margin =
+        uma_within(gpu->limit_margin_celsius, -50, 200)
+            ? uma_problem_text(site, ", %s C below its limit", uma_problem_decimal(site, gpu->limit_margin_celsius.value, 0))
+            : "";
+    const char *cause = hw ? ", hardware thermal slowdown active" : sw ? ", software thermal slowdown active" : "";
+    const char *remedy = is_nvidia(gpu) ? "sudo nvidia-smi -lgc 0,2100" : "sensors";
+    if (hw || sw || close)
+        uma_problem_add(site, "thermal", hw ? UMA_CRITICAL : UMA_WARNING, "heat limits the GPU now", remedy,
+                        "%s%s%s%s; %s s throttled by heat since the driver was loaded", gpu_name(gpu), celsius, margin, cause,
+                        uma_problem_decimal(site, seconds, 1));
+    else
+        uma_problem_add(site, "thermal", UMA_INFO, "heat has limited the GPU earlier, not now", remedy,
+                        "%s%s%s; %s s throttled by heat since the driver was loaded", gpu_name(gpu), celsius, margin,
+                        uma_problem_decimal(site, seconds, 1));
+}
+
+/*
+ * A clock limited by hand (nvidia-smi -lgc), often on purpose against heat: an info, so that a slow run is not searched for elsewhere.
+ * GB10's own default is 2418 of 3003 MHz, and plateaus at 2164 to 2190 MHz were seen without a lock: only below 0.7 of the maximum
+ * (2102 MHz; the usual locks are 2100 and 2000), under load, and with the driver's word for it or a clock on a round hundred.
+ */
+static void clock_locked(struct uma_problem_site *site, const struct uma_gpu *gpu) {
+    uint64_t reasons = uma_or(gpu->throttle_reasons, 0), hertz = uma_or(gpu->sm_hertz, 0), max = uma_or(gpu->sm_max_hertz, 0);
+    if (!is_nvidia(gpu) || !loaded(gpu) || hertz == 0 || max == 0 || !uma_usable(gpu->throttle_reasons.validity) ||
+        (reasons & (POWER_OR_HEAT | UMA_REASON_GPU_IDLE)) != 0)
+        return;
+    bool said = (reasons & (UMA_REASON_APPLICATIONS_CLOCKS | UMA_REASON_DISPLAY_CLOCKS)) != 0, round = hertz % 100000000 == 0;
+    if ((double)hertz >= 0.7 * (double)max || !(said || round))
+        return;
+    uma_problem_add(site, "clock-locked", UMA_INFO, "the GPU's clock is limited by a setting", "sudo nvidia-smi -rgc",
+                    "%s is %s %% busy at %s MHz of %s with no power or thermal reason%s", gpu_name(gpu),
+                    uma_problem_decimal(site, gpu->utilization.value * 100, 0), megahertz(site, hertz), megahertz(site, max),
+                    said ? "; the driver says that a clock setting is the cause" : "; a round clock under load is a lock's");
+}
+
+/* A board sensor near its critical trip (104.8 C on a Spark) stops the machine; 5 C is a few seconds of load. Trips below 60 C are nonsense. */
+static void board_hot(struct uma_problem_site *site) {
+    const struct uma_thermal_zone *hottest = NULL;
+    double least = 5;
+    for (size_t i = 0; i < site->snapshot->heat.n_zones; i++) {
+        const struct uma_thermal_zone *z = &site->snapshot->heat.zones[i];
+        if (!uma_within(z->critical_celsius, 60, 150) || !uma_within(z->celsius, 0, z->critical_celsius.value + 20))
+            continue;
+        double margin = z->critical_celsius.value - z->celsius.value;
+        if (margin <= least) {
+            hottest = z;
+            least = margin;
+        }
+    }
+    if (hottest)
+        uma_problem_add(site, "thermal", UMA_CRITICAL, "a sensor of the board is about to switch the machine off", "sensors",
+                        "thermal zone %d (%s) is at %s C, its critical trip is %s C", (int)hottest->id, hottest->type ? hottest->type : "?",
+                        uma_problem_decimal(site, hottest->celsius.value, 1),
+                        uma_problem_decimal(site, hottest->critical_celsius.value, 1));
+}
+
+/* Is there an NVIDIA GPU whose library ought to answer? The kernel driver is loaded, or the machine is one that is nothing without. */
+static bool nvidia_evident(const struct uma_snapshot *s) {
+    if (s->platform.name == UMA_PLATFORM_JETSON) /* NVML only from Thor on */
+        return false;
+    return s->platform.driver || s->platform.name == UMA_PLATFORM_DGX_SPARK || s->platform.name == UMA_PLATFORM_GH200;
+}
+
+static void nvml(struct uma_problem_site *site) {
+    const struct uma_snapshot *s = site->snapshot;
+    for (size_t i = 0; i < s->gpus.n; i++)
+        if (is_nvidia(&s->gpus.list[i]) && !s->gpus.hung)
+            return;
+    if (s->gpus.hung) {
+        /* nvidia-smi blocked 491 to 737 s while a host was on its way to a freeze (MiaAI-Lab DeepSeek-v4.1 issue 23) */
+        bool short_of = uma_usable(site->account->headroom.budget.validity) && site->account->headroom.budget.value == 0;
+        uma_problem_add(site, "nvml-hung", short_of ? UMA_CRITICAL : UMA_WARNING,
+                        "the GPU driver does not answer: GPU figures are missing or old", "journalctl -k -g 'NVRM|Xid'", "NVML: %s",
+                        s->gpus.source.detail ? s->gpus.source.detail : "no answer in time");
+        return;
+    }
+    if (s->gpus.source.validity != UMA_ABSENT || !nvidia_evident(s))
+        return;
+    uma_problem_add(site, "nvml-absent", UMA_WARNING, "NVIDIA's management library is missing: what the GPU holds is not known",
+                    s->platform.in_container == UMA_YES ? "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."
+                                                        : "ldconfig -p | grep libnvidia-ml",
+                    "%s%s; %s", s->platform.driver ? "the kernel driver is loaded: " : "this machine has an NVIDIA GPU",
+                    s->platform.driver ? s->platform.driver : "",
+                    s->gpus.source.detail ? s->gpus.source.detail : "libnvidia-ml.so.1 was not found");
+}
+
+void uma_problems_gpu(struct uma_problem_site *site) {
+    nvml(site);
+    board_hot(site);
+    for (size_t i = 0; i < site->snapshot->gpus.n; i++) {
+        const struct uma_gpu *gpu = &site->snapshot->gpus.list[i];
+        if (!uma_gpu_in_pool(site->snapshot, gpu) || site->snapshot->gpus.source.validity == UMA_STALE)
+            continue; /* an old moment's clock and power say nothing about this one */
+        if (!power_stuck(site, gpu))
+            clock_locked(site, gpu);
+        thermal(site, gpu);
+    }
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* problems_jobs.c - the jobs on the pool: memory that an ended one has not given back, limits that do not bind, two that do not fit. */
+#include "account/holder_kinds.h"
+#include "account/problems.h"
+#include "account/values.h"
+#include "base/units.h"
+
+#include <string.h>
+
+enum { ANCESTORS_MAX = 16 };
+
+static const char *holder_name(const struct uma_holder *h) {
+    return h->name ? h->name : "?";
+}
+
+/*
+ * The driver lists a process that has ended: its memory is on its way back, which took 2 to 5 s for 92 GB and once four minutes
+ * (engine-preflight; model-serving-minefield trap 81). A start now would be refused or fail.
+ */
+static void memory_releasing(struct uma_problem_site *site) {
+    uint64_t bytes = 0;
+    size_t n = 0;
+    const struct uma_holder *first = NULL;
+    for (size_t i = 0; i < site->account->n_holders; i++) {
+        const struct uma_holder *h = &site->account->holders[i];
+        if (!h->exited)
+            continue;
+        first = first ? first : h;
+        n++;
+        bytes = uma_add(bytes, uma_or(h->gpu_bytes, 0));
+    }
+    if (!first || bytes < 64 * UMA_MIB)
+        return;
+    const char *others = n > 1 ? uma_problem_text(site, " and %zu more", n - 1) : "";
+    uint64_t wanted = uma_add(bytes, uma_or(site->account->headroom.budget, 0)) / UMA_GIB;
+    uma_problem_add(site, "memory-releasing", bytes >= UMA_GIB ? UMA_WARNING : UMA_INFO,
+                    "memory of a program that has ended is not back yet: wait for it",
+                    uma_problem_text(site, "umactl require --bytes %lluG --wait 5m", (unsigned long long)(wanted > 0 ? wanted : 1)),
+                    "the driver still lists %s for pid %d (%s)%s, which has ended", uma_problem_bytes(site, bytes), (int)first->pid,
+                    holder_name(first), others);
+}
+
+/* NVIDIA's own per-container limit, where a library and driver have it, does count CUDA memory. */
+static bool driver_limits(const struct uma_snapshot *s) {
+    for (size_t i = 0; i < s->gpus.n; i++)
+        if (uma_or(s->gpus.list[i].container_limit, 0) > 0)
+            return true;
+    return false;
+}
+
+/* What makes this engine keep to `limit` bytes of `total`. */
+static const char *engine_limit(struct uma_problem_site *site, const struct uma_holder *h, uint64_t limit, uint64_t total) {
+    unsigned percent = (unsigned)((double)limit / (double)total * 100);
+    percent = percent < 1 ? 1 : percent;
+    if (strcmp(h->kind, "vllm") == 0)
+        return uma_problem_text(site, "vllm serve ... --gpu-memory-utilization 0.%02u", percent);
+    if (strcmp(h->kind, "sglang") == 0)
+        return uma_problem_text(site, "python3 -m sglang.launch_server ... --mem-fraction-static 0.%02u", percent);
+    if (strcmp(h->kind, "trt-llm") == 0)
+        return uma_problem_text(site, "trtllm-serve ... --kv_cache_free_gpu_memory_fraction 0.%02u", percent);
+    return uma_problem_text(site, "umactl run --need %lluG -- JOB", (unsigned long long)(uma_or(h->gpu_bytes, 0) / UMA_GIB + 1));
+}
+
+/*
+ * The driver takes its pages without __GFP_ACCOUNT: no cgroup counts or limits them (nv-vm.c; 12 GiB of cudaMalloc under MemoryMax=8G
+ * raised memory.current by 0.4: model-serving-minefield issue 57; AMD's GTT likewise: legacy-rocm-build issue 6370). Reported for the
+ * largest such process: as a warning when it holds more than its limit, as an info in a container, where people count on the limit.
+ */
+static void container_limit_not_cuda(struct uma_problem_site *site) {
+    uint64_t total = uma_or(site->account->headroom.total, 0);
+    const struct uma_holder *worst = NULL;
+    if (!site->share->any || total == 0 || driver_limits(site->snapshot))
+        return;
+    for (size_t i = 0; i < site->account->n_holders; i++) {
+        const struct uma_holder *h = &site->account->holders[i];
+        uint64_t gpu = uma_or(h->gpu_bytes, 0);
+        if (h->exited || gpu < UMA_GIB || h->container_limit.validity != UMA_KNOWN || h->container_limit.value >= total)
+            continue;
+        if ((gpu > h->container_limit.value || h->container) && (!worst || gpu > worst->gpu_bytes.value))
+            worst = h;
+    }
+    if (!worst)
+        return;
+    uint64_t limit = worst->container_limit.value, gpu = worst->gpu_bytes.value;
+    const char *where = worst->container ? worst->container : worst->unit ? worst->unit : "its cgroup";
+    uma_problem_add(site, "container-limit-not-cuda", gpu > limit ? UMA_WARNING : UMA_INFO,
+                    "a container's or service's memory limit does not count GPU memory", engine_limit(site, worst, limit, total),
+                    "%s (pid %d) holds %s of GPU memory under the %s limit of %s", holder_name(worst), (int)worst->pid,
+                    uma_problem_bytes(site, gpu), uma_problem_bytes(site, limit), where);
+}
+
+/* ---- two heavy jobs ----------------------------------------------------------------------------------------- */
+
+struct job {
+    int32_t root; /* the oldest process that is still part of the job */
+    const char *container;
+    const struct uma_holder *first; /* its largest process */
+    uint64_t gpu, envelope;         /* now, and what it may grow to when that is known */
+    bool capped;
+};
+
+/* Workers, engine and launcher are one job: up the parents as long as they are engines, launchers or Python. */
+static int32_t job_root(struct uma_problem_site *site, int32_t pid) {
+    const struct uma_process *p = uma_process_find(site->index, pid);
+    for (int i = 0; p && i < ANCESTORS_MAX; i++) {
+        struct uma_program program;
+        const struct uma_process *parent = p->ppid > 1 && p->ppid != p->pid ? uma_process_find(site->index, p->ppid) : NULL;
+        if (!parent)
+            break;
+        uma_program_recognise(parent, site->account->headroom.total, site->arena, &program);
+        if (!program.kind && !program.python)
+            break;
+        p = parent;
+    }
+    return p ? p->pid : pid;
+}
+
+static bool siblings(const struct uma_problem_site *site, const struct uma_holder *a, const struct uma_holder *b) {
+    const struct uma_process *x = uma_process_find(site->index, a->pid), *y = uma_process_find(site->index, b->pid);
+    return x && y && x->ppid == y->ppid && x->ppid > 1 && strcmp(a->kind, b->kind) == 0; /* ranks of one launcher that is not known */
+}
+
+static struct job *job_of(struct uma_problem_site *site, struct job *jobs, size_t *n, const struct uma_holder *h) {
+    int32_t root = job_root(site, h->pid);
+    for (size_t i = 0; i < *n; i++)
+        if (jobs[i].root == root || (h->container && jobs[i].container && strcmp(h->container, jobs[i].container) == 0) ||
+            siblings(site, h, jobs[i].first))
+            return &jobs[i];
+    jobs[*n] = (struct job){ .root = root, .container = h->container, .first = h };
+    return &jobs[(*n)++];
+}
+
+static size_t collect_jobs(struct uma_problem_site *site, struct job jobs[UMA_HOLDERS_MAX]) {
+    size_t n = 0;
+    for (size_t i = 0; i < site->account->n_holders; i++) {
+        const struct uma_holder *h = &site->account->holders[i];
+        if (h->exited || uma_or(h->gpu_bytes, 0) == 0)
+            continue;
+        struct job *job = job_of(site, jobs, &n, h);
+        uint64_t cap = h->cap.present ? uma_or(h->cap.bytes, 0) : 0;
+        job->gpu = uma_add(job->gpu, h->gpu_bytes.value);
+        job->envelope = cap > job->envelope ? cap : job->envelope;
+        job->capped |= h->cap.present && h->role == UMA_ROLE_SERVE;
+    }
+    return n;
+}
+
+/*
+ * Two jobs that each hold an eighth of the machine: they share its bandwidth (93.9 to 35.6-40 TFLOP/s measured beside another), and the
+ * one that still grows can end both. Servers that are all capped and whose caps fit together are somebody's plan, and so is a small
+ * fine-tuning beside a server (under 4 GB was seen fine): neither is reported.
+ */
+static void two_heavy_jobs(struct uma_problem_site *site) {
+    struct job jobs[UMA_HOLDERS_MAX];
+    const struct job *heavy[2] = { 0 };
+    uint64_t total = uma_or(site->account->headroom.total, 0), together = 0;
+    size_t n_heavy = 0;
+    bool all_capped = true;
+    if (!site->share->any || total == 0)
+        return;
+    size_t n = collect_jobs(site, jobs);
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].gpu < total / 8)
+            continue;
+        if (n_heavy < 2)
+            heavy[n_heavy] = &jobs[i];
+        n_heavy++;
+        together = uma_add(together, jobs[i].envelope > jobs[i].gpu ? jobs[i].envelope : jobs[i].gpu);
+        all_capped &= jobs[i].capped;
+    }
+    bool too_much = together > uma_sub(total, uma_or(site->account->headroom.reserve, 0));
+    if (n_heavy < 2 || (all_capped && !too_much))
+        return;
+    uma_problem_add(site, "two-heavy-jobs", UMA_WARNING,
+                    "two heavy jobs share the pool: each slows the other, and the one that grows can end both",
+                    uma_problem_text(site, "umactl run --wait 2h --need %lluG -- JOB", (unsigned long long)(heavy[1]->gpu / UMA_GIB + 1)),
+                    "%s (%s, pid %d) holds %s and %s (%s, pid %d) %s of GPU memory; with their caps %s of %s", holder_name(heavy[0]->first),
+                    heavy[0]->first->kind, (int)heavy[0]->first->pid, uma_problem_bytes(site, heavy[0]->gpu), holder_name(heavy[1]->first),
+                    heavy[1]->first->kind, (int)heavy[1]->first->pid, uma_problem_bytes(site, heavy[1]->gpu),
+                    uma_problem_bytes(site, together), uma_problem_bytes(site, total));
+}
+
+void uma_problems_jobs(struct uma_problem_site *site) {
+    memory_releasing(site);
+    container_limit_not_cuda(site);
+    two_heavy_jobs(site);
+}
