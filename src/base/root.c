@@ -251,6 +251,38 @@ int uma_root_read_kept(struct uma_root *root, const char *path, size_t max, int 
     return recorded < 0 ? recorded : r;
 }
 
+int uma_root_read_attribute(struct uma_root *root, const char *path, size_t max, int *kept, struct uma_text *into, struct uma_error *err) {
+    if (*kept < 0) {
+        int fd = open_file(root, path, err);
+        if (fd < 0)
+            return fd;
+        *kept = fd;
+    }
+    uma_text_reset(into);
+    if (into->capacity < max + 2) {
+        char *data = realloc(into->data, max + 2);
+        if (!data)
+            return failed(root, path, ENOMEM, err);
+        into->data = data;
+        into->capacity = max + 2;
+    }
+    ssize_t n;
+    do
+        n = pread(*kept, into->data, max + 1, 0);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        int code = errno;
+        into->data[0] = '\0';
+        if (code == ENODEV)
+            uma_root_forget(kept);
+        return failed(root, path, code, err);
+    }
+    into->length = MIN_OF((size_t)n, max);
+    into->data[into->length] = '\0';
+    int recorded = root->capture_fd < 0 ? 0 : uma_root_record(root, path, into->data, into->length, err);
+    return recorded < 0 ? recorded : (size_t)n > max;
+}
+
 int uma_root_open_folder(struct uma_root *root, const char *path, int *ret_folder, struct uma_error *err) {
     int fd = open_below(root, path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)

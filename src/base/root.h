@@ -33,6 +33,11 @@ int uma_root_read(struct uma_root *root, const char *path, size_t max, struct um
 /* The same, keeping the file open for the next time (pread from 0) in slot `*kept` (start it as -1; uma_root_forget closes it). */
 int uma_root_read_kept(struct uma_root *root, const char *path, size_t max, int *kept, struct uma_text *into, struct uma_error *err);
 void uma_root_forget(int *kept);
+/*
+ * A sysfs attribute, kept open likewise: one pread(2), because an attribute is at most a page and comes whole. When the device behind a kept
+ * file is gone: -ENODEV, and the slot is closed; the path is not tried again, because what stands there now may be another device.
+ */
+int uma_root_read_attribute(struct uma_root *root, const char *path, size_t max, int *kept, struct uma_text *into, struct uma_error *err);
 /* A small sysfs file with one number. */
 int uma_root_read_i64(struct uma_root *root, const char *path, int64_t *ret_value, struct uma_error *err);
 /* A small file's first line without trailing white space; at most max bytes. */

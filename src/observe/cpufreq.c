@@ -161,11 +161,18 @@ struct uma_cpufreq *uma_cpufreq_discover(struct uma_heat_files *files) {
     return r < 0 ? uma_cpufreq_free(files, cpufreq) : cpufreq;
 }
 
+/* A CPU was switched on or off: that changes this file and not the device it belongs to. */
+static bool online_changed(struct uma_heat_files *files, struct uma_cpufreq *cpufreq) {
+    if (uma_heat_file_read(files, &cpufreq->online_file) < 0)
+        return cpufreq->online != NULL;
+    return !cpufreq->online || strcmp(cpufreq->online, files->text.data) != 0;
+}
+
 int uma_cpufreq_read(struct uma_heat_files *files, struct uma_cpufreq *cpufreq, bool last, struct uma_arena *arena, struct uma_heat *heat) {
     struct uma_cpu *out = uma_arena_array(arena, cpufreq->n, sizeof(*out));
     if (!out)
         return -ENOMEM;
-    if (!uma_heat_same(files, &cpufreq->online_file, cpufreq->online) && !last) /* a CPU was switched on or off */
+    if (online_changed(files, cpufreq) && !last)
         return 1;
     for (size_t i = 0; i < cpufreq->n; i++) {
         struct cpu *c = &cpufreq->cpus[i];

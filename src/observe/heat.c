@@ -33,16 +33,24 @@ static void trim(struct uma_text *text) {
         text->data[--text->length] = '\0';
 }
 
-static int read_file(struct uma_heat_files *files, const char *path, int *kept) {
-    int r;
-    int before = kept && *kept >= 0;
-    /* In a folder a kept file would go on showing what was there after somebody replaced it; and there is no hurry. */
-    if (kept && (before || (uma_root_is_live(files->root) && files->n_kept < UMA_HEAT_KEPT_MAX))) {
-        r = uma_root_read_kept(files->root, path, UMA_HEAT_FILE_MAX, kept, &files->text, NULL);
-        files->n_kept += (*kept >= 0) - before;
-    } else {
-        r = uma_root_read(files->root, path, UMA_HEAT_FILE_MAX, &files->text, NULL);
+/* 0, -ENOENT (also: what is there now is not what was kept), or another negative errno as read(2) gave it. */
+static int read_kept(struct uma_heat_files *files, const char *path, int *kept) {
+    int before = *kept >= 0;
+    int r = uma_root_read_attribute(files->root, path, UMA_HEAT_FILE_MAX, kept, &files->text, NULL);
+    if (r == -ENODEV && before) {
+        /* Either the device is gone, or its driver itself says "no such reading" (acpi_fan does): a file opened now tells which. */
+        r = uma_root_read_attribute(files->root, path, UMA_HEAT_FILE_MAX, kept, &files->text, NULL);
+        if (r >= 0)
+            r = -ENOENT;
     }
+    files->n_kept += (*kept >= 0) - before;
+    return r;
+}
+
+static int read_file(struct uma_heat_files *files, const char *path, int *kept) {
+    /* In a folder a kept file would go on showing what was there after somebody replaced it; and there is no hurry. */
+    bool keep = kept && (*kept >= 0 || (uma_root_is_live(files->root) && files->n_kept < UMA_HEAT_KEPT_MAX));
+    int r = keep ? read_kept(files, path, kept) : uma_root_read(files->root, path, UMA_HEAT_FILE_MAX, &files->text, NULL);
     if (r == -ENOENT || r == -ENOTDIR)
         return -ENOENT;
     if (r < 0) {
@@ -112,6 +120,9 @@ const char *uma_heat_identity(const struct uma_heat_files *files, struct uma_are
 }
 
 bool uma_heat_same(struct uma_heat_files *files, struct uma_heat_file *file, const char *identity) {
+    /* sysfs ends a kept file with its device, so values that are all kept cannot be another device's: no need to ask each time */
+    if (uma_root_is_live(files->root) && files->n_kept < UMA_HEAT_KEPT_MAX)
+        return true;
     if (uma_heat_file_read(files, file) < 0)
         return !identity;
     return identity && strcmp(identity, files->text.data) == 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char folder[64];
 
@@ -134,10 +135,62 @@ static void capture_copies_what_was_read(void **state) {
     assert_non_null(strstr(err.text, "/nonexistent/folder"));
 }
 
+static void attributes(void **state) {
+    (void)state;
+    _cleanup_root_ struct uma_root *root = NULL;
+    assert_int_equal(uma_root_open(folder, NULL, &root, NULL), 0);
+    _cleanup_text_ struct uma_text t = { 0 };
+    int kept = -1;
+    assert_int_equal(uma_root_read_attribute(root, "proc/word", 256, &kept, &t, NULL), 0);
+    assert_string_equal(t.data, "fortytwo\n");
+    int fd = kept;
+    assert_true(fd >= 0);
+    assert_int_equal(uma_root_read_attribute(root, "proc/word", 5, &kept, &t, NULL), 1);
+    assert_string_equal(t.data, "forty");
+    assert_int_equal(kept, fd);
+    uma_root_forget(&kept);
+    assert_int_equal(uma_root_read_attribute(root, "proc/none", 5, &kept, &t, NULL), -ENOENT);
+    assert_int_equal(kept, -1);
+}
+
+/* A cgroup of our own stands for any kernel object that goes away and comes back under its old name: kernfs serves both. */
+static void attribute_of_what_is_gone(void **state) {
+    (void)state;
+    static const char *const places[][2] = { { "sys/fs/cgroup", "cgroup.type" },
+                                             { "sys/fs/cgroup/pids", "notify_on_release" },
+                                             { "sys/fs/cgroup/freezer", "notify_on_release" } };
+    _cleanup_root_ struct uma_root *root = NULL;
+    assert_int_equal(uma_root_open(NULL, NULL, &root, NULL), 0);
+    for (size_t i = 0; i < ELEMENTS(places); i++) {
+        char object[128], path[192];
+        (void)snprintf(object, sizeof(object), "/%s/umactl-test-%d", places[i][0], (int)getpid());
+        (void)snprintf(path, sizeof(path), "%s/%s", object + 1, places[i][1]);
+        if (mkdir(object, 0700) < 0)
+            continue;
+        _cleanup_text_ struct uma_text t = { 0 };
+        int kept = -1, first = uma_root_read_attribute(root, path, 256, &kept, &t, NULL);
+        (void)rmdir(object);
+        if (first < 0) /* a plain folder: no cgroups are mounted here */
+            continue;
+        int gone = uma_root_read_attribute(root, path, 256, &kept, &t, NULL), kept_after = kept;
+        (void)mkdir(object, 0700);
+        int back = uma_root_read_attribute(root, path, 256, &kept, &t, NULL);
+        uma_root_forget(&kept);
+        (void)rmdir(object);
+        assert_int_equal(gone, -ENODEV);
+        assert_int_equal(kept_after, -1);
+        assert_int_equal(back, 0);
+        return;
+    }
+    skip();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(reads_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(never_leaves_never_blocks, setup, teardown),
+        cmocka_unit_test_setup_teardown(attributes, setup, teardown),
+        cmocka_unit_test(attribute_of_what_is_gone),
         cmocka_unit_test_setup_teardown(capture_copies_what_was_read, setup, teardown),
     };
     return cmocka_run_group_tests_name("root", tests, NULL, NULL);
