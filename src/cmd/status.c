@@ -137,6 +137,8 @@ static int watch_loop(const struct options *options, struct uma_observer *observ
             return r > 0 ? UMA_EXIT_OK : UMA_EXIT_UNKNOWN;
         sleep_until_next(&tick, (int64_t)(options->interval * 1e9));
     }
+    if (terminal) /* the prompt must not stand behind the "^C" that the terminal echoed */
+        (void)uma_command_write(STDOUT_FILENO, "\n", 1);
     return known ? UMA_EXIT_OK : UMA_EXIT_UNKNOWN;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/status.h"
 
+#include "observe/snapshot_fields.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -175,7 +177,7 @@ static void heat_json(struct uma_json *json, const struct uma_snapshot *snapshot
 static void gpus_json(struct uma_json *json, const struct uma_snapshot *snapshot) {
     const struct uma_gpus *gpus = &snapshot->gpus;
     uma_json_begin_object(json, "gpu_source", false);
-    uma_json_string(json, "validity", uma_validity_name(gpus->source.validity));
+    uma_json_string(json, "state", gpus->source.validity < UMA_VALIDITY_MAX ? uma_validity_words[gpus->source.validity] : NULL);
     uma_json_string(json, "detail", gpus->source.detail);
     uma_json_bool(json, "hung", gpus->hung);
     uma_json_time(json, "time", gpus->source.time_ns);

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every machine of tests/fixtures/machines: the shape of its documents, the ledger's sum, the expected problems and only those, and the
+same answer by every way a machine can come in. EXPECTED.json beside a machine says what must be found there."""
+
+import json
+import os
+import subprocess
+import tempfile
+
+from harness import (REQUIRE, add, assert_clean_text, case, check, check_status, contains, equal, machine, machines, main, run)
+
+GIB = 1 << 30
+
+
+def expected(name):
+    with open(os.path.join(machine(name), "EXPECTED.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def status(name):
+    return run("status", "--json", "--root", machine(name)).expect(0)
+
+
+def document(name):
+    check_status(status(name).json)
+
+
+def problems(name):
+    want = expected(name).get("problems")
+    assert isinstance(want, list), f"{name}/EXPECTED.json has no list \"problems\""
+    want = sorted(p if isinstance(p, str) else p["id"] for p in want)
+    found = status(name).json["problems"]
+    equal(sorted(p["id"] for p in found), want, "problems")
+    order = ["critical", "warning", "info"]
+    ranks = [order.index(p["severity"]) for p in found]
+    equal(ranks, sorted(ranks), "most severe first")
+    for p in found:
+        for key in ("summary", "evidence", "remedy"):
+            assert p[key].strip(), f"{p['id']} without {key}"
+        assert "\n" not in p["summary"], p["id"]
+
+
+def compare(want, got, place):
+    """Everything that EXPECTED.json names must be so; what it does not name is free."""
+    if isinstance(want, dict):
+        assert isinstance(got, dict), f"{place}: {got!r}, expected an object"
+        for key, one in want.items():
+            assert key in got, f"{place}.{key} is missing"
+            compare(one, got[key], f"{place}.{key}")
+    elif isinstance(want, list):
+        assert isinstance(got, list) and len(got) == len(want), f"{place}: {got!r}, expected {want!r}"
+        for i, (a, b) in enumerate(zip(want, got)):
+            compare(a, b, f"{place}[{i}]")
+    elif isinstance(want, float):
+        assert got is not None and abs(got - want) <= 1e-6 * max(abs(want), 1), f"{place}: {got!r}, expected {want!r}"
+    else:
+        equal(got, want, place)
+
+
+def facts(name):
+    """The parts of the status document that EXPECTED.json spells out."""
+    want, got = expected(name), status(name).json
+    for key in ("platform", "headroom", "views", "heat"):
+        if key in want:
+            compare(want[key], got[key], key)
+    if isinstance(want.get("ledger"), dict):
+        compare(want["ledger"], {row["kind"]: row["bytes"] for row in got["ledger"]}, "ledger")
+
+
+def text(name):
+    r = run("status", "--root", machine(name)).expect(0)
+    clean = assert_clean_text(r.out_bytes)
+    got = status(name).json
+    budget = (got["headroom"]["budget"] * 10 + GIB // 2) // GIB
+    assert clean.startswith(f"A new job can have {budget // 10}.{budget % 10} GiB of "), clean[:100]
+    flat = " ".join(clean.split())
+    for p in got["problems"]:
+        if p["summary"].isascii():
+            contains(flat, " ".join(p["summary"].split()))
+    contains(clean, "WHERE IT IS")
+    # everything is everything: a row for each kind that has bytes, a line for each holder
+    everything = run("status", "--all", "--root", machine(name)).expect(0).out
+    rows = everything[everything.index("WHERE IT IS"):].split("\n\n")[0].splitlines()[1:]
+    equal(len(rows), sum(row["bytes"] > 0 for row in got["ledger"]), "rows with --all")
+    for holder in got["holders"]:
+        contains(everything, f"{holder['pid']:8}  ")
+
+
+def round_trip(name):
+    """A snapshot says the same as the machine it was taken from, byte for byte."""
+    snapshot = run("snapshot", "--root", machine(name)).expect(0)
+    assert snapshot.out.startswith('{\n  "schema": "umactl.snapshot/1",'), snapshot.out[:80]
+    for args in (["status"], ["status", "--json"], ["status", "--all"], ["require", "--bytes", "40G", "--json"], ["snapshot"]):
+        direct = run(*args, "--root", machine(name))
+        again = run(*args, "--from", "-", stdin=snapshot.out_bytes)
+        equal((again.code, again.err), (direct.code, direct.err), f"{args}: exit status and stderr")
+        assert again.out_bytes == direct.out_bytes, f"{args} differs:\n{difference(direct.out, again.out)}"
+
+
+def difference(a, b):
+    import difflib
+
+    return "\n".join(list(difflib.unified_diff(a.splitlines(), b.splitlines(), "--root", "--from", lineterm="", n=1))[:30])
+
+
+def folder(name):
+    """--folder copies what was read; --root on the copy is the same machine."""
+    with tempfile.TemporaryDirectory() as place:
+        copy = os.path.join(place, "copy")
+        snapshot = run("snapshot", "--folder", copy, "--root", machine(name)).expect(0)
+        for args in (["status"], ["status", "--json"], ["snapshot"]):
+            taken = run(*args, "--from", "-", stdin=snapshot.out_bytes).out
+            copied = run(*args, "--root", copy).expect(0).out
+            assert taken == copied, f"{args} differs:\n{difference(taken, copied)}"
+
+
+def redacted(name):
+    snapshot = run("snapshot", "--redact", "--root", machine(name)).expect(0)
+    assert_clean_text(snapshot.out_bytes)
+    plain = run("snapshot", "--root", machine(name)).json
+    host = plain["platform"]["host"]
+    if host and len(host) > 3:
+        assert host not in snapshot.out, f"the host name {host} is still there"
+    r = run("status", "--json", "--from", "-", stdin=snapshot.out_bytes).expect(0)
+    redone, direct = check_status(r.json), status(name).json
+    for key in ("headroom", "ledger", "views", "heat"):
+        equal(redone[key], direct[key], f"{key} of the redacted machine")
+    equal([p["id"] for p in redone["problems"]], [p["id"] for p in direct["problems"]], "problems of the redacted machine")
+    equal(run("snapshot", "--redact", "--from", "-", stdin=snapshot.out_bytes).out, snapshot.out, "redacting twice is redacting once")
+
+
+def require(name):
+    budget = status(name).json["headroom"]["budget"]
+    for need, code, met in ((budget, 0, True), (budget + 1, 1, False), (0, 0, True)):
+        r = run("require", "--bytes", str(need), "--json", "--root", machine(name)).expect(code)
+        check(r.json, REQUIRE)
+        equal((r.json["met"], r.json["needed"], r.json["budget"], r.json["waited"]), (met, need, budget, 0), "met")
+        equal(run("require", "--bytes", str(need), "--quiet", "--root", machine(name)).expect(code).out, "")
+    r = run("require", "--bytes", str(budget + GIB), "--root", machine(name)).expect(1)
+    contains(r.out, "not met: ")
+    contains(r.out, "1.0 GiB short")
+    assert_clean_text(r.out_bytes)
+    for holder in status(name).json["holders"][:3]:
+        contains(r.out, f"pid {holder['pid']}: ")
+
+
+for _name in machines():
+    for _what in (document, problems, facts, text, round_trip, folder, redacted, require):
+        add(f"{_name}: {_what.__name__}", _what, _name)
+
+
+@case("B2: 3.3 GB free, 101 GB available, 99 GB cache, 11.7 GB in an embeddings server")
+def _():
+    names = [n for n in machines() if "b2" in n.lower() or "embedding" in n.lower()]
+    assert names, "no B2 machine"
+    d = status(names[0]).json
+    h = d["headroom"]
+    near = lambda got, gb: abs(got - gb * 1e9) < 0.06 * gb * 1e9  # noqa: E731 - the case is told in rounded GB
+    assert near(h["now"], 3.3), h["now"]
+    assert near(h["available"], 101), h["available"]
+    cache = sum(row["bytes"] for row in d["ledger"] if row["kind"].startswith("cache_"))
+    assert near(cache, 99), cache
+    top = d["holders"][0]
+    assert near(top["gpu_bytes"], 11.7), top
+    named = " ".join(str(top[k]) for k in ("name", "container", "unit", "model") if top.get(k))
+    assert "embed" in named.lower(), named
+    equal(top["role"], "serve")
+    out = run("status", "--root", machine(names[0])).expect(0).out
+    contains(out, "file cache")
+    contains(out.lower(), "embed")
+    assert any("cache" in p["id"] for p in d["problems"]), d["problems"]
+    # and who is in the way is said where a job is refused
+    contains(run("require", "--bytes", "120G", "--root", machine(names[0])).expect(1).out.lower(), "embed")
+
+
+@case("a document travels through a pipe")
+def _():
+    name = machines()[0]
+    from harness import UMACTL, environment
+
+    r = subprocess.run(["bash", "-c", '"$0" snapshot --root "$1" | "$0" status --from -', UMACTL, machine(name)], capture_output=True,
+                       env=environment(), timeout=30)
+    equal((r.returncode, r.stderr, r.stdout), (0, b"", run("status", "--root", machine(name)).out_bytes))
+
+
+main()
