@@ -5,7 +5,6 @@
 static const struct uma_command *const commands[] = {
     &uma_command_status,
     &uma_command_run,
-    &uma_command_run,
     &uma_command_require,
     &uma_command_snapshot,
 };

@@ -29,8 +29,6 @@ void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot,
 void uma_holders_json(struct uma_json *json, const char *key, const struct uma_account *account);
 /* One holder as a short phrase: "11.7 GiB  vllm serve, pid 4242 (VLLM::EngineCor) in embeddings". Escaped; at most `columns` wide. */
 void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, size_t columns);
-/* What a holder takes of the pool: GPU bytes and anonymous and shared memory, as far as they are known. */
-uint64_t uma_holder_bytes(const struct uma_holder *holder);
 
 /* "NVIDIA GB10 71 C (13 to the limit), 91.2 W, 2418 MHz, 96 % busy, not throttled; board 64 C", for at most gpus_most GPUs. Not escaped. */
 void uma_status_heat_text(struct uma_text *text, const struct uma_snapshot *snapshot, size_t gpus_most);

@@ -6,15 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t uma_holder_bytes(const struct uma_holder *holder) {
-    const struct uma_u64 *const parts[] = { &holder->gpu_bytes, &holder->anon_bytes, &holder->shmem_bytes };
-    uint64_t sum = 0;
-    for (size_t i = 0; i < ELEMENTS(parts); i++)
-        if (uma_usable(parts[i]->validity) && __builtin_add_overflow(sum, parts[i]->value, &sum))
-            return UINT64_MAX;
-    return sum;
-}
-
 static void platform_json(struct uma_json *json, const struct uma_snapshot *snapshot) {
     const struct uma_platform *p = &snapshot->platform;
     uma_json_begin_object(json, "platform", false);

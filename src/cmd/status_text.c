@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "cmd/layout.h"
+#include "job/gate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -131,9 +132,11 @@ static void vector_item(const struct page *p, const char *what, const char *valu
     uma_text_printf(p->text, " %s", value);
 }
 
-static void vector_bytes(const struct page *p, const char *what, struct uma_u64 value) {
+static void vector_gib(const struct page *p, const char *what, struct uma_u64 value) {
     _cleanup_text_ struct uma_text t = { 0 };
-    uma_layout_bytes(&t, value);
+    uma_layout_gib_column(&t, value, 0);
+    if (uma_usable(value.validity))
+        uma_text_append(&t, " GiB");
     vector_item(p, what, t.data ? t.data : "?");
 }
 
@@ -141,10 +144,12 @@ static void vector_line(const struct page *p) {
     const struct uma_headroom *h = &p->account->headroom;
     const struct uma_pressure *pressure = &p->snapshot->memory_pressure;
     uma_text_append(p->text, "  ");
-    vector_bytes(p, "now", h->now);
-    vector_bytes(p, "reclaimable", h->reclaimable_cache);
-    vector_bytes(p, "largest block", h->largest_free_block);
-    vector_bytes(p, "swap free", h->swap_free);
+    vector_gib(p, "now", h->now);
+    vector_gib(p, "reclaimable", h->reclaimable_cache);
+    _cleanup_text_ struct uma_text block = { 0 };
+    uma_layout_bytes(&block, h->largest_free_block);
+    vector_item(p, "largest block", block.data ? block.data : "?");
+    vector_gib(p, "swap free", h->swap_free);
     if (uma_usable(pressure->some.avg10.validity) && pressure->some.avg10.value >= 0.0005) {
         _cleanup_text_ struct uma_text t = { 0 };
         struct uma_f64 percent = pressure->some.avg10;
