@@ -5,9 +5,9 @@
  */
 #include "cmd/status.h"
 
+#include "account/holders.h"
 #include "base/units.h"
 #include "cmd/layout.h"
-#include "job/gate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -358,7 +358,7 @@ static void holders(const struct page *p) {
             continue;
         }
         hidden++;
-        hidden_bytes += uma_holder_bytes(&a->holders[i]);
+        hidden_bytes += uma_holder_rank_bytes(&a->holders[i]);
     }
     if (hidden) {
         uma_text_printf(p->text, "          and %zu more with ", hidden);
@@ -488,7 +488,7 @@ void uma_status_text(struct uma_text *text, const struct uma_snapshot *snapshot,
 
 void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, size_t columns) {
     _cleanup_text_ struct uma_text t = { 0 };
-    uma_text_gib(&t, uma_holder_bytes(holder));
+    uma_text_gib(&t, uma_holder_rank_bytes(holder));
     uma_text_append(&t, "  ");
     kind_text(&t, holder);
     uma_text_printf(&t, ", pid %d: ", holder->pid);
