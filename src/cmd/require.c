@@ -94,7 +94,6 @@ static void answer_json(struct uma_text *text, const struct options *options, co
     uma_json_u64(&json, "largest_free_block", h->largest_free_block);
     uma_json_time(&json, "time", look->snapshot.time_ns);
     uma_json_end_object(&json);
-    uma_text_char(text, '\n');
 }
 
 static void contiguous_text(struct uma_text *text, const struct options *options, const struct look *look) {

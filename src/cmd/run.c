@@ -24,8 +24,8 @@ static const char usage[] =
     "      --version            print the version\n"
     "  -h, --help               print this\n"
     "\n"
-    "Exit status: the job's own; 128+n when signal n ended it; 75 refused by the gate; 125 umactl failed; 126 the job cannot be executed; 127 not "
-    "found.\n";
+    "Exit status: the job's own; 128+n when signal n ended it; 75 refused by the gate; 125 umactl failed; 126 the job cannot be executed;\n"
+    "127 not found.\n";
 
 enum { OPTION_NEED = UMA_OPTION_OWN, OPTION_WAIT, OPTION_NAME, OPTION_CSV, OPTION_INTERVAL, OPTION_PLAIN, OPTION_KILL, OPTION_END };
 

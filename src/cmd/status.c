@@ -48,7 +48,6 @@ static void make_text(struct uma_text *text, const struct options *options, cons
     if (options->common.json) {
         struct uma_json json = { .text = text, .compact = options->watch };
         uma_status_json(&json, snapshot, account);
-        uma_text_char(text, '\n');
         return;
     }
     struct uma_status_style style = uma_status_style_of(STDOUT_FILENO);

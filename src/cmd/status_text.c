@@ -43,7 +43,7 @@ struct page {
 /* Below this a row reads 0.0 GiB: it goes into the row of small ones. */
 #define SMALL_ROW (UMA_GIB / 20)
 
-enum { GPUS_SHOWN = 4, NAME_COLUMN = 55 }; /* GPUs in the heat line without --all; where a holder's name begins */
+enum { GPUS_SHOWN = 4, KIND_COLUMNS = 13, NAME_COLUMN = 55 }; /* GPUs in the heat line without --all; where a holder's name begins */
 
 static void heading(const struct page *p, const char *s) {
     uma_layout_ink(p->text, p->style, UMA_INK_BOLD);
@@ -226,7 +226,7 @@ static void ledger_row(const struct page *p, const char *what, uint64_t bytes, s
     uma_text_char(p->text, '\n');
 }
 
-/* Which rows are shown: the largest `rows`, without those that would read 0.0. A single hidden row is shown instead of being counted. */
+/* Which rows are shown: the largest `rows`, without those that would read 0.0. Returns how many are not shown. */
 static unsigned ledger_choose(const struct uma_ledger *ledger, size_t rows, bool all, bool shown[UMA_LEDGER_KINDS]) {
     size_t n = 0;
     unsigned hidden = 0;
@@ -241,16 +241,8 @@ static unsigned ledger_choose(const struct uma_ledger *ledger, size_t rows, bool
                 smallest = i;
         shown[smallest] = false;
     }
-    int last = 0;
     for (int i = 0; i < UMA_LEDGER_KINDS; i++)
-        if (!shown[i] && ledger->bytes[i] > 0) {
-            hidden++;
-            last = i;
-        }
-    if (hidden == 1) {
-        shown[last] = true;
-        hidden = 0;
-    }
+        hidden += !shown[i] && ledger->bytes[i] > 0;
     return hidden;
 }
 
@@ -273,9 +265,9 @@ static void ledger(const struct page *p) {
         else
             rest += ledger->bytes[i];
     }
-    if (hidden) {
+    if (rest >= SMALL_ROW) {
         char what[32];
-        (void)snprintf(what, sizeof what, "%u smaller rows", hidden);
+        (void)snprintf(what, sizeof what, hidden == 1 ? "%u smaller row" : "%u smaller rows", hidden);
         ledger_row(p, what, rest, bar);
     }
 }
@@ -297,15 +289,25 @@ static void cap_text(struct uma_text *text, const struct uma_cap *cap) {
         uma_text_append(text, "?");
 }
 
-static void kind_text(struct uma_text *text, const struct uma_holder *h) {
-    uma_text_append(text, h->kind ? h->kind : "other");
-    if (uma_role_name(h->role))
-        uma_text_printf(text, " %s", uma_role_name(h->role));
+/* "vllm serve"; the role is left out where both do not fit. */
+static void kind_text(struct uma_text *text, const struct uma_holder *h, size_t columns) {
+    const char *kind = h->kind ? h->kind : "other", *role = uma_role_name(h->role);
+    uma_text_append(text, kind);
+    if (role && strlen(kind) + 1 + strlen(role) <= columns)
+        uma_text_printf(text, " %s", role);
+}
+
+/* The container or service it runs in; a login session or a user's manager says nothing about it. */
+static const char *place(const struct uma_holder *h) {
+    if (h->container || !h->unit)
+        return h->container;
+    const char *end = strrchr(h->unit, '.');
+    return end && strcmp(end, ".service") == 0 && strncmp(h->unit, "user@", 5) != 0 ? h->unit : NULL;
 }
 
 /* What a person knows it by comes first: "embeddings: VLLM::EngineCor, Qwen/Qwen3-Embedding-8B". */
 static void name_text(struct uma_text *text, const struct uma_holder *h) {
-    const char *where = h->container ? h->container : h->unit;
+    const char *where = place(h);
     if (where)
         uma_text_printf(text, "%s: ", where);
     uma_text_append(text, h->name && *h->name ? h->name : "?");
@@ -317,11 +319,11 @@ static void name_text(struct uma_text *text, const struct uma_holder *h) {
 
 static void holder_row(const struct page *p, const struct uma_holder *h) {
     _cleanup_text_ struct uma_text kind = { 0 }, cap = { 0 }, name = { 0 };
-    kind_text(&kind, h);
+    kind_text(&kind, h, KIND_COLUMNS);
     cap_text(&cap, &h->cap);
     name_text(&name, h);
     uma_text_printf(p->text, "%8d  ", h->pid);
-    (void)uma_text_safe(p->text, kind.data ? kind.data : "?", 13);
+    (void)uma_text_safe(p->text, kind.data ? kind.data : "?", KIND_COLUMNS);
     uma_layout_to_column(p->text, 23);
     const struct uma_u64 *const sizes[] = { &h->gpu_bytes, &h->anon_bytes, &h->shmem_bytes };
     for (size_t i = 0; i < ELEMENTS(sizes); i++) {
@@ -490,7 +492,7 @@ void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, s
     _cleanup_text_ struct uma_text t = { 0 };
     uma_text_gib(&t, uma_holder_rank_bytes(holder));
     uma_text_append(&t, "  ");
-    kind_text(&t, holder);
+    kind_text(&t, holder, SIZE_MAX);
     uma_text_printf(&t, ", pid %d: ", holder->pid);
     name_text(&t, holder);
     (void)uma_text_safe(text, t.data ? t.data : "?", columns);

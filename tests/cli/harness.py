@@ -2,19 +2,20 @@
 """What every black-box test here needs: running umactl (also on a terminal), TAP output, and the shape of its documents.
 
 Paths come from the environment, set by meson.build: UMACTL (the program), UMACTL_PROBE, UMA_FAKE_LIBRARY (the fake NVML),
-UMA_SCENARIOS (what it can answer), UMA_FIXTURES (folder with machines/), UMA_DOCS (folder with man/). Only the standard library is used.
+UMA_SCENARIOS (what it can answer), UMA_FIXTURES (folder with machines/), UMA_DOCS (folder with man/),
+UMA_MEASURE (measure.c), UMA_SANITIZED (set in builds with sanitizers). Only the standard library is used.
 """
 
 import fcntl
 import json
 import os
 import pty
-import resource
 import select
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import traceback
@@ -149,21 +150,14 @@ def run(*args, stdin=None, env=None, timeout=60, stdout=subprocess.PIPE):
 
 
 def run_measured(*args, env=None):
-    """The same through fork and wait4, for ru_maxrss of that child alone (in KiB on Linux)."""
-    read_end, write_end = os.pipe()
-    start = time.monotonic()
-    pid = os.posix_spawn(UMACTL, [UMACTL, *args], env or environment(),
-                         file_actions=[(os.POSIX_SPAWN_DUP2, write_end, 1), (os.POSIX_SPAWN_CLOSE, read_end)])
-    os.close(write_end)
-    out = b""
-    while True:
-        block = os.read(read_end, 65536)
-        if not block:
-            break
-        out += block
-    os.close(read_end)
-    _, status, usage = os.wait4(pid, 0)
-    return Result(os.waitstatus_to_exitcode(status), out, b"", time.monotonic() - start, usage.ru_maxrss * 1024)
+    """The same, with the peak resident bytes of that process."""
+    with tempfile.NamedTemporaryFile() as peak:
+        start = time.monotonic()
+        r = subprocess.run([os.environ["UMA_MEASURE"], peak.name, UMACTL, *args], stdin=subprocess.DEVNULL, capture_output=True,
+                           env=env or environment(), timeout=60)
+        seconds = time.monotonic() - start
+        with open(peak.name, encoding="ascii") as f:
+            return Result(r.returncode, r.stdout, r.stderr, seconds, int(f.read()))
 
 
 class Terminal:
@@ -226,10 +220,6 @@ def machine(name):
     path = os.path.join(MACHINES, name)
     assert os.path.isdir(path), f"fixture {name} is missing"
     return path
-
-
-def limit_files(n):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
 
 
 # ---- the shape of documents ------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def closed_pipe(args, code):
 for _args, _code in ((["status", *root()], 0), (["status", "--json", *root()], 0), (["snapshot", *root()], 0),
                      (["require", "--bytes", "1", *root()], 0), (["require", "--bytes", "9999T", *root()], 1), (["--help"], 0),
                      (["status", "--help"], 0), (["status", "--watch=0.1", *root()], 0)):
-    add(f"closed pipe: {_args[0]} {_args[1]}", closed_pipe, _args, _code)
+    add(f"closed pipe: {' '.join(_args[:2])}", closed_pipe, _args, _code)
 
 
 def full_disk(args):

@@ -55,7 +55,7 @@ static void serving(struct uma_snapshot *s, struct uma_account *a) {
     a->ledger.bytes[UMA_LEDGER_SLAB] = GIB(1);
     a->ledger.bytes[UMA_LEDGER_GPU] = GIB(11.7);
     a->ledger.bytes[UMA_LEDGER_KERNEL] = GIB(0.02);
-    a->ledger.bytes[UMA_LEDGER_FREE_PERCPU_LISTS] = GIB(0.01);
+    a->ledger.bytes[UMA_LEDGER_FREE_PERCPU_LISTS] = GIB(0.04);
     a->ledger.bytes[UMA_LEDGER_UNEXPLAINED] = a->ledger.total;
     for (int i = 0; i < UMA_LEDGER_UNEXPLAINED; i++)
         a->ledger.bytes[UMA_LEDGER_UNEXPLAINED] -= a->ledger.bytes[i];
