@@ -39,6 +39,11 @@ static void throttle_text(struct uma_text *t, struct uma_u64 reasons) {
     uint64_t bits = reasons.value & ~UMA_REASON_GPU_IDLE;
     if (!bits)
         uma_text_append(t, "not throttled");
+    /* The ordinary state of a GB10 under load, not a fault: 711,320 s of 1,566,985 s of uptime on one of them (ollama#13552). */
+    if (bits == UMA_REASON_SW_POWER_CAP) {
+        uma_text_append(t, "at its power cap");
+        return;
+    }
     for (unsigned i = 0, n = 0; i < 64; i++) {
         if (!(bits & 1ull << i))
             continue;

@@ -108,8 +108,8 @@ static void formula(const struct page *p) {
                                   : "available");
     term(p, " - ", h->reserve, "reserve");
     term(p, " - ", h->reserved, "reserved");
-    /* "?" when there may be some; nothing when there is none, or no driver that could keep any */
-    if (h->driver_pools.validity != UMA_ABSENT && (!uma_usable(h->driver_pools.validity) || h->driver_pools.value > 0))
+    /* unknown pools (there is no evidence either way) are not part of the sum, so not of the formula */
+    if (uma_usable(h->driver_pools.validity) && h->driver_pools.value > 0)
         term(p, " + ", h->driver_pools, "driver pools");
     uma_text_append(p->text, " (GiB)");
     if (uma_usable(h->gpu_limit.validity)) {

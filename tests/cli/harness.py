@@ -6,6 +6,7 @@ UMA_SCENARIOS (what it can answer), UMA_FIXTURES (folder with machines/), UMA_DO
 UMA_MEASURE (measure.c), UMA_SANITIZED (set in builds with sanitizers). Only the standard library is used.
 """
 
+import difflib
 import fcntl
 import json
 import os
@@ -105,6 +106,11 @@ def equal(got, expected, what=""):
 
 def contains(text, part):
     assert part in text, f"{part!r} is missing in:\n{text[:3000]}"
+
+
+def difference(a, b):
+    lines = difflib.unified_diff(a.splitlines(), b.splitlines(), "one", "other", lineterm="", n=1)
+    return "\n".join(list(lines)[:30])
 
 
 # ---- running ---------------------------------------------------------------------------------------------------------

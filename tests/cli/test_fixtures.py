@@ -8,14 +8,18 @@ import os
 import subprocess
 import tempfile
 
-from harness import (REQUIRE, add, assert_clean_text, case, check, check_status, contains, equal, machine, machines, main, run)
+from harness import (MACHINES, REQUIRE, add, assert_clean_text, case, check, check_status, contains, difference, equal, machine, machines, main, run)
 
 GIB = 1 << 30
 
 
+with open(os.path.join(MACHINES, "EXPECTED.json"), encoding="utf-8") as _f:
+    EXPECTED = json.load(_f)
+
+
 def expected(name):
-    with open(os.path.join(machine(name), "EXPECTED.json"), encoding="utf-8") as f:
-        return json.load(f)
+    assert name in EXPECTED, f"EXPECTED.json says nothing about {name}"
+    return EXPECTED[name]
 
 
 def status(name):
@@ -27,9 +31,7 @@ def document(name):
 
 
 def problems(name):
-    want = expected(name).get("problems")
-    assert isinstance(want, list), f"{name}/EXPECTED.json has no list \"problems\""
-    want = sorted(p if isinstance(p, str) else p["id"] for p in want)
+    want = sorted(expected(name)["problems"])
     found = status(name).json["problems"]
     equal(sorted(p["id"] for p in found), want, "problems")
     order = ["critical", "warning", "info"]
@@ -41,31 +43,46 @@ def problems(name):
         assert "\n" not in p["summary"], p["id"]
 
 
-def compare(want, got, place):
-    """Everything that EXPECTED.json names must be so; what it does not name is free."""
-    if isinstance(want, dict):
-        assert isinstance(got, dict), f"{place}: {got!r}, expected an object"
-        for key, one in want.items():
-            assert key in got, f"{place}.{key} is missing"
-            compare(one, got[key], f"{place}.{key}")
-    elif isinstance(want, list):
-        assert isinstance(got, list) and len(got) == len(want), f"{place}: {got!r}, expected {want!r}"
-        for i, (a, b) in enumerate(zip(want, got)):
-            compare(a, b, f"{place}[{i}]")
-    elif isinstance(want, float):
-        assert got is not None and abs(got - want) <= 1e-6 * max(abs(want), 1), f"{place}: {got!r}, expected {want!r}"
-    else:
-        equal(got, want, place)
-
-
 def facts(name):
-    """The parts of the status document that EXPECTED.json spells out."""
-    want, got = expected(name), status(name).json
-    for key in ("platform", "headroom", "views", "heat"):
-        if key in want:
-            compare(want[key], got[key], key)
-    if isinstance(want.get("ledger"), dict):
-        compare(want["ledger"], {row["kind"]: row["bytes"] for row in got["ledger"]}, "ledger")
+    """What EXPECTED.json spells out. A key that is not known here is a fact that nobody checks: that is a fault too."""
+    want, got = dict(expected(name)), status(name).json
+    del want["problems"]
+    places = {
+        "total": got["headroom"]["total"], "now": got["headroom"]["now"], "available": got["headroom"]["available"],
+        "mem_available": got["views"]["free_available"], "largest_free_block": got["headroom"]["largest_free_block"],
+        "gpu_limit": got["headroom"]["gpu_limit"], "hugetlb_rule": got["headroom"]["hugetlb_rule"],
+        "available_estimated": got["headroom"]["available_estimated"], "platform": got["platform"]["name"],
+        "unified": got["platform"]["unified"],
+    }
+    for key in list(want):
+        if key in places:
+            equal(places[key], want.pop(key), key)
+    holders = {h["pid"]: h for h in got["holders"]}
+    for one in want.pop("holders"):
+        assert one["pid"] in holders, f"no holder {one['pid']} among {sorted(holders)}"
+        for key, value in one.items():
+            equal(holders[one["pid"]][key], value, f"{key} of holder {one['pid']}")
+    if "container" in want:
+        name_there = want.pop("container")
+        assert any(h["container"] == name_there for h in got["holders"]), f"no holder in {name_there}"
+    if "gpu_known" in want:
+        equal(want.pop("gpu_known"), got["heat"]["gpu_celsius"] is not None, "gpu_known")
+        equal([h["gpu_bytes"] for h in got["holders"]], [None] * len(holders), "GPU bytes that nobody could tell")
+    if "gpu_bytes" in want:
+        equal({row["kind"]: row["bytes"] for row in got["ledger"]}["gpu"], want.pop("gpu_bytes"), "the ledger's GPU row")
+    raw = run("snapshot", "--root", machine(name)).json
+    if "processes" in want:
+        equal(len(raw["processes"]["list"]), want.pop("processes"), "processes")
+    if "page_size" in want:
+        equal(raw["zones"]["page_size"], want.pop("page_size"), "page size")
+    if "cached" in want:
+        equal(raw["meminfo"]["cached"], want.pop("cached"), "cached")
+    if "effective_max" in want:
+        limit = want.pop("effective_max")
+        process = next(p for p in raw["processes"]["list"] if p["pid"] == limit["pid"])
+        group = raw["cgroups"][process["cgroup"]]
+        equal((group["effective_max"], group["effective_max_path"]), (limit["bytes"], limit["path"]), "the smallest limit above it")
+    equal(want, {}, "facts that this test does not know how to check")
 
 
 def text(name):
@@ -98,12 +115,6 @@ def round_trip(name):
         assert again.out_bytes == direct.out_bytes, f"{args} differs:\n{difference(direct.out, again.out)}"
 
 
-def difference(a, b):
-    import difflib
-
-    return "\n".join(list(difflib.unified_diff(a.splitlines(), b.splitlines(), "--root", "--from", lineterm="", n=1))[:30])
-
-
 def folder(name):
     """--folder copies what was read; --root on the copy is the same machine."""
     with tempfile.TemporaryDirectory() as place:
@@ -120,8 +131,8 @@ def redacted(name):
     assert_clean_text(snapshot.out_bytes)
     plain = run("snapshot", "--root", machine(name)).json
     host = plain["platform"]["host"]
-    if host and len(host) > 3:
-        assert host not in snapshot.out, f"the host name {host} is still there"
+    if host:
+        assert snapshot.json["platform"]["host"] not in (host, None), f"the host name {host} is still there"
     r = run("status", "--json", "--from", "-", stdin=snapshot.out_bytes).expect(0)
     redone, direct = check_status(r.json), status(name).json
     for key in ("headroom", "ledger", "views", "heat"):
@@ -152,8 +163,7 @@ for _name in machines():
 
 @case("B2: 3.3 GB free, 101 GB available, 99 GB cache, 11.7 GB in an embeddings server")
 def _():
-    names = [n for n in machines() if "b2" in n.lower() or "embedding" in n.lower()]
-    assert names, "no B2 machine"
+    names = ["spark-cache-starved"]
     d = status(names[0]).json
     h = d["headroom"]
     near = lambda got, gb: abs(got - gb * 1e9) < 0.06 * gb * 1e9  # noqa: E731 - the case is told in rounded GB
