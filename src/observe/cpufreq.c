@@ -70,7 +70,7 @@ static struct uma_u64 policy_limit(struct uma_heat_files *files, int32_t id, con
 }
 
 static struct uma_u64 read_midr(struct uma_heat_files *files, int32_t id) {
-    uint64_t midr;
+    uint64_t midr = 0;
     int r = uma_heat_line_once(files, FOLDER "/cpu%d/regs/identification/midr_el1", id);
     if (r == 0)
         r = uma_midr_parse(files->text.data, files->text.length, &midr);

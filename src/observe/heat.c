@@ -200,7 +200,8 @@ static int ascending(const void *a, const void *b) {
 
 size_t uma_heat_list(struct uma_heat_files *files, const char *folder, const char *prefix, const char *suffix, size_t max,
                      int32_t *ret_ids) {
-    struct listing l = { .prefix = prefix, .suffix = suffix, .max = max, .ids = ret_ids };
+    struct listing l = { .prefix = prefix, .suffix = suffix, .max = max };
+    l.ids = ret_ids;
     (void)uma_root_list(files->root, folder, LIST_MAX, take_id, &l, NULL);
     if (l.n > 0)
         qsort(l.ids, l.n, sizeof(*l.ids), ascending);
