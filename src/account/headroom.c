@@ -111,7 +111,7 @@ static void fill_driver_pools(const struct uma_snapshot *snapshot, const struct 
     if (ledger->known && uma_driver_pools_evident(snapshot, share))
         h->driver_pools = uma_known(ledger->bytes[UMA_LEDGER_DRIVER_POOLS]);
     else
-        h->driver_pools = uma_not_known(share->any ? UMA_UNKNOWN : UMA_ABSENT);
+        h->driver_pools = uma_not_known(share->any || snapshot->platform.unified == UMA_YES ? UMA_UNKNOWN : UMA_ABSENT);
 }
 
 void uma_headroom_build(const struct uma_snapshot *snapshot, const struct uma_gpu_share *share, const struct uma_ledger *ledger,

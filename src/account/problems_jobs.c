@@ -32,7 +32,8 @@ static void memory_releasing(struct uma_problem_site *site) {
     if (!first || bytes < 64 * UMA_MIB)
         return;
     const char *others = n > 1 ? uma_problem_text(site, " and %zu more", n - 1) : "";
-    uint64_t wanted = uma_add(bytes, uma_or(site->account->headroom.budget, 0)) / UMA_GIB;
+    /* nine tenths: the rest may go to others meanwhile, and a wait for the last byte would never end */
+    uint64_t wanted = uma_add(bytes / 10 * 9, uma_or(site->account->headroom.budget, 0)) / UMA_GIB;
     uma_problem_add(site, "memory-releasing", bytes >= UMA_GIB ? UMA_WARNING : UMA_INFO,
                     "memory of a program that has ended is not back yet: wait for it",
                     uma_problem_text(site, "umactl require --bytes %lluG --wait 5m", (unsigned long long)(wanted > 0 ? wanted : 1)),
