@@ -69,7 +69,9 @@ static void pools_count(void **state) {
     h = build(&s, 0);
     assert_int_equal(h.driver_pools.validity, UMA_UNKNOWN);
     assert_int_equal(h.budget.value, KB(40174336) - h.reserve.value);
-    gpu.unified = UMA_NO;
+    gpu.unified = UMA_NO; /* a Spark has pools even when its driver does not answer */
+    assert_int_equal(build(&s, 0).driver_pools.validity, UMA_UNKNOWN);
+    s.platform.unified = UMA_NO;
     assert_int_equal(build(&s, 0).driver_pools.validity, UMA_ABSENT);
 }
 
