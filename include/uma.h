@@ -393,6 +393,8 @@ enum uma_throttle {
 #define UMA_REASON_HW_THERMAL 0x040ull
 #define UMA_REASON_HW_POWER_BRAKE 0x080ull
 #define UMA_REASON_DISPLAY_CLOCKS 0x100ull
+#define UMA_REASON_BOARD_LIMIT 0x200ull /* r615 and newer, as is the next */
+#define UMA_REASON_RELIABILITY 0x400ull
 
 struct uma_gpu_process {
     int32_t pid;          /* in the host's PID namespace */

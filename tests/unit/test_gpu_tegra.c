@@ -67,7 +67,8 @@ static void older_paths_and_sentinels(void **state) {
 
 static void another_arm_board(void **state) {
     struct folder *f = *state;
-    folder_put_n(f, "proc/device-tree/compatible", "raspberrypi,5-model-b\0brcm,bcm2712", 36);
+    static const char compatible[] = "raspberrypi,5-model-b\0brcm,bcm2712";
+    folder_put_n(f, "proc/device-tree/compatible", compatible, sizeof(compatible));
     folder_put(f, "proc/device-tree/model", "Raspberry Pi 5 Model B");
     assert_int_equal(folder_read(f)->n, 0);
 }

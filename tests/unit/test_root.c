@@ -185,12 +185,25 @@ static void attribute_of_what_is_gone(void **state) {
     skip();
 }
 
+static void devices(void **state) {
+    (void)state;
+    _cleanup_root_ struct uma_root *live = NULL, *copy = NULL;
+    assert_int_equal(uma_root_open(NULL, NULL, &live, NULL), 0);
+    assert_true(uma_root_is_device(live, "dev/null", 1));
+    assert_false(uma_root_is_device(live, "dev/null", 226));
+    assert_false(uma_root_is_device(live, "proc/meminfo", 1));
+    assert_false(uma_root_is_device(live, "nonexistent", 1));
+    assert_int_equal(uma_root_open("/dev", NULL, &copy, NULL), 0); /* a folder has no devices, even where it has */
+    assert_false(uma_root_is_device(copy, "null", 1));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(reads_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(never_leaves_never_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(attributes, setup, teardown),
         cmocka_unit_test(attribute_of_what_is_gone),
+        cmocka_unit_test(devices),
         cmocka_unit_test_setup_teardown(capture_copies_what_was_read, setup, teardown),
     };
     return cmocka_run_group_tests_name("root", tests, NULL, NULL);
