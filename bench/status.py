@@ -10,6 +10,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 COMMANDS = ["umactl status", "umactl status --json", "free", "ps aux"]
@@ -24,25 +25,30 @@ def files_of_a_tick():
 
 
 def once(argv):
-    """Seconds and peak RSS in KiB of one run."""
+    """Seconds of one run."""
     with open(os.devnull, "wb") as sink:
         begin = time.perf_counter()
         pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, sink.fileno(), 1)])
-        _, status, usage = os.wait4(pid, 0)
+        _, status = os.waitpid(pid, 0)
         seconds = time.perf_counter() - begin
     if os.waitstatus_to_exitcode(status) not in (0, 1, 3):
         sys.exit(f"{argv[0]} failed: {status}")
-    return seconds, usage.ru_maxrss
+    return seconds
 
 
-def measure(argvs, rounds):
-    times, rss = {name: [] for name in argvs}, {name: 0 for name in argvs}
+def peak_rss(measure_program, argv):
+    """Peak resident bytes. A process started by this large interpreter would count its pages, so a small program starts it."""
+    with tempfile.NamedTemporaryFile("r") as figure:
+        subprocess.run([measure_program, figure.name, *argv], stdout=subprocess.DEVNULL, check=False)
+        return int(figure.read())
+
+
+def measure(argvs, rounds, measure_program):
+    times = {name: [] for name in argvs}
     for _ in range(rounds):
         for name, argv in argvs.items():
-            seconds, kib = once(argv)
-            times[name].append(seconds)
-            rss[name] = max(rss[name], kib)
-    return {name: (statistics.median(times[name]), rss[name]) for name in argvs}
+            times[name].append(once(argv))
+    return {name: (statistics.median(times[name]), peak_rss(measure_program, argvs[name])) for name in argvs}
 
 
 def count_processes():
@@ -55,7 +61,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--processes", type=int, nargs="*", default=[200, 5000])
     options = parser.parse_args()
-    umactl, crowd, tick = (os.path.join(options.build, path) for path in ("src/umactl", "bench/crowd", "bench/tick"))
+    umactl, crowd, tick, measure_program = (os.path.join(options.build, path) for path in ("src/umactl", "bench/crowd", "bench/tick", "bench/measure"))
     argvs = {}
     for name in COMMANDS:
         words = name.split()
@@ -68,11 +74,11 @@ def main():
                 print(f"| {wanted} | could not start that many processes | | | |")
                 continue
             there = count_processes()
-            result = measure(argvs, options.rounds if wanted < 1000 else max(5, options.rounds // 3))
+            result = measure(argvs, options.rounds if wanted < 1000 else max(5, options.rounds // 3), measure_program)
             job.stdin.close()
             job.wait()
-        for name, (seconds, kib) in result.items():
-            print(f"| {there} | `{name}` | {seconds * 1e3:.2f} | {seconds / result['free'][0]:.1f} | {kib / 1024:.1f} |")
+        for name, (seconds, rss) in result.items():
+            print(f"| {there} | `{name}` | {seconds * 1e3:.2f} | {seconds / result['free'][0]:.1f} | {rss / 2**20:.1f} |")
     print("\n| tick without the process scan | median us | 99th percentile us | x floor |\n|---|---|---|---|")
     files, rows = files_of_a_tick(), []
     labels = {
