@@ -105,7 +105,7 @@ void uma_nodes_read(struct uma_nodes_reader *reader, struct uma_root *root, stru
     int r = find_nodes(reader, root, scratch, &err);
     if (r >= 0 && !(snapshot->nodes = uma_arena_array(snapshot->arena, reader->n, sizeof(*snapshot->nodes))))
         r = uma_error_set(&err, ENOMEM, NODE_FOLDER);
-    if (r < 0) {
+    if (r < 0 || !snapshot->nodes) {
         uma_source_failed(&snapshot->nodes_source, snapshot->arena, NODE_FOLDER, r, &err);
         return;
     }
