@@ -148,5 +148,8 @@ void uma_gpu_collect(struct uma_gpu_reader *reader, struct uma_snapshot *snapsho
         else
             join(&gpus, &found, snapshot->arena);
     }
+    /* A folder without a record says nothing about the library of the machine it is of: not asked is not missing. */
+    if (!reader->probe && gpus.n == 0)
+        gpus.source.validity = UMA_UNKNOWN;
     snapshot->gpus = gpus;
 }

@@ -92,6 +92,38 @@ static void machines(void **state) {
     json_decref(all);
 }
 
+static void remove_tree(const char *at) {
+    char command[4200];
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", at);
+    assert_int_equal(system(command), 0);
+}
+
+/* A folder with a Spark's files and no recorded answer of its driver (a bug report's): nobody asked NVML, so it is not said to be missing. */
+static void folder_without_record(void **state) {
+    (void)state;
+    char folder[] = "/tmp/uma-account-XXXXXX", command[4600];
+    struct uma_snapshot s;
+    struct uma_account a;
+    struct uma_observer *observer;
+    struct uma_error err = { 0 };
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(command, sizeof(command), "cp -r '%s/machines/spark-idle/.' '%s' && rm -rf '%s/umactl'", getenv("UMA_FIXTURES"), folder,
+                   folder);
+    assert_int_equal(system(command), 0);
+    struct uma_observe_options options = { .root = folder };
+    assert_int_equal(uma_snapshot_init(&s), 0);
+    assert_int_equal(uma_observer_open(&options, &observer, &err), 0);
+    assert_true(uma_observer_read(observer, UMA_READ_ALL, &s, &err) >= 0);
+    assert_int_equal(uma_account_build(&s, 0, &a, &err), 0);
+    assert_int_equal(s.platform.name, UMA_PLATFORM_DGX_SPARK);
+    assert_int_equal(a.n_problems, 0);
+    assert_int_equal(a.headroom.driver_pools.validity, UMA_UNKNOWN);
+    uma_account_done(&a);
+    uma_snapshot_done(&s);
+    (void)uma_observer_close(observer);
+    remove_tree(folder);
+}
+
 /* ---- any reading -------------------------------------------------------------------------------------------- */
 
 static uint64_t random_state = 0x2545f4914f6cdd1d;
@@ -298,6 +330,7 @@ static void names(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(machines), cmocka_unit_test(any_machine), cmocka_unit_test(names) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(machines), cmocka_unit_test(folder_without_record), cmocka_unit_test(any_machine),
+                                        cmocka_unit_test(names) };
     return cmocka_run_group_tests_name("account", tests, NULL, NULL);
 }
