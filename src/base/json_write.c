@@ -20,6 +20,14 @@ static void newline(struct uma_json *json) {
 static void quoted(struct uma_text *text, const char *s, size_t n) {
     uma_text_char(text, '"');
     for (size_t i = 0; i < n;) {
+        size_t plain = i; /* nearly all of it is: append that in one piece */
+        while (plain < n && s[plain] >= 0x20 && s[plain] < 0x7f && s[plain] != '"' && s[plain] != '\\')
+            plain++;
+        if (plain > i) {
+            uma_text_append_n(text, s + i, plain - i);
+            i = plain;
+            continue;
+        }
         size_t step = uma_utf8_sequence(s + i, n - i);
         unsigned char c = (unsigned char)s[i];
         if (!step)
@@ -130,14 +138,27 @@ void uma_json_null(struct uma_json *json, const char *key) {
     uma_text_append(json->text, "null");
 }
 
+/* By hand: a snapshot of 5,000 processes has 100,000 numbers, and printf takes most of the time to write it. */
+static void put_digits(struct uma_text *text, bool negative, uint64_t magnitude) {
+    char digits[24];
+    size_t at = sizeof(digits);
+    do {
+        digits[--at] = (char)('0' + magnitude % 10);
+        magnitude /= 10;
+    } while (magnitude > 0);
+    if (negative)
+        digits[--at] = '-';
+    uma_text_append_n(text, digits + at, sizeof(digits) - at);
+}
+
 void uma_json_unsigned(struct uma_json *json, const char *key, uint64_t value) {
     key_of(json, key);
-    uma_text_printf(json->text, "%llu", (unsigned long long)value);
+    put_digits(json->text, false, value);
 }
 
 void uma_json_signed(struct uma_json *json, const char *key, int64_t value) {
     key_of(json, key);
-    uma_text_printf(json->text, "%lld", (long long)value);
+    put_digits(json->text, value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 void uma_double_format(double value, char ret_text[32]) {

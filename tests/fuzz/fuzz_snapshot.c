@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Any bytes as a snapshot document: refused with a message, or taken; and what was taken is written as a document that is taken again
- * and written the same. The dictionary is tests/fuzz/snapshot.dict.
+ * and written the same; redacted, it is a document too. The dictionary is tests/fuzz/snapshot.dict.
  */
 #include "base/error.h"
 #include "observe/snapshot_json.h"
@@ -38,6 +38,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (uma_snapshot_format(&s, &first, &n, &err) < 0 || uma_snapshot_parse(first, n, "again", &again, &err) < 0 ||
         uma_snapshot_format(&again, &second, &m, &err) < 0 || n != m || memcmp(first, second, n) != 0)
+        abort();
+    uma_snapshot_done(&again);
+    free(first);
+    first = NULL;
+    if (uma_snapshot_redact(&s, &err) < 0 || uma_snapshot_format(&s, &first, &n, &err) < 0 ||
+        uma_snapshot_parse(first, n, "redacted", &again, &err) < 0)
         abort();
     uma_snapshot_done(&again);
     uma_snapshot_done(&s);
