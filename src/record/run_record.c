@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/run_record.h"
 
-#include "record/mask.h"
+#include "observe/secrets.h"
+#include "record/environment.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,12 +47,19 @@ void uma_run_count(struct uma_run *run, const char *name) {
     }
 }
 
+/* The whole line is masked at once: "--api-key" says what the argument after it is. */
 static void command(struct uma_json *json, const struct uma_run *run) {
+    _cleanup_text_ struct uma_text line = { 0 };
+    _cleanup_text_ struct uma_text masked = { 0 };
+    for (int i = 0; i < run->argc && i < UMA_RUN_ARGUMENTS_MAX; i++)
+        uma_text_append_n(&line, run->argv[i], strlen(run->argv[i]) + 1);
+    if (line.length)
+        uma_secrets_mask(line.data, line.length, &masked);
     uma_json_begin_array(json, "command", false);
-    for (int i = 0; i < run->argc && i < UMA_RUN_ARGUMENTS_MAX; i++) {
-        _cleanup_text_ struct uma_text argument = { 0 };
-        uma_mask_argument(&argument, run->argv, i);
-        uma_json_string(json, NULL, argument.data ? argument.data : "");
+    for (size_t at = 0; !masked.failed && at < masked.length;) {
+        size_t n = strnlen(masked.data + at, masked.length - at);
+        uma_json_string_n(json, NULL, masked.data + at, n);
+        at += n + 1;
     }
     uma_json_end_array(json);
     uma_json_begin_array(json, "env", false);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* /proc/PID/stat and status of a job's process, and the "name value" lines of its control group. */
+#include "job/tree.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct uma_tree_process process = { 0 };
+    uint64_t ticks;
+    char *copy = malloc(size ? size : 1);
+    if (!copy)
+        return 0;
+    memcpy(copy, data, size);
+    if (uma_tree_stat_parse(copy, size, &process, &ticks) == 0 && (process.pid <= 0 || process.name[sizeof(process.name) - 1] != '\0'))
+        abort();
+    uma_tree_status_parse(copy, size, &process);
+    (void)uma_cgroup_key(copy, size, "oom_kill");
+    (void)uma_cgroup_key(copy, size, "anon");
+    free(copy);
+    return 0;
+}

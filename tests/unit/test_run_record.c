@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "test.h"
+
+#include "record/run_record.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void names(void **state) {
+    (void)state;
+    char name[64], id[160];
+    uma_run_name_clean("train.sh", name);
+    assert_string_equal(name, "train.sh");
+    uma_run_name_clean("../..\n/x", name);
+    assert_string_equal(name, "_._..__x");
+    uma_run_name_clean("", name);
+    assert_string_equal(name, "_");
+    uma_run_name_clean("-rf", name);
+    assert_string_equal(name, "_rf");
+    char longest[500];
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    uma_run_name_clean(longest, name);
+    assert_int_equal(strlen(name), 40);
+    uma_run_id_format(1772446272123000000, "n", 42, id);
+    assert_string_equal(id, "20260302T101112Z-n-42");
+}
+
+/* A record is valid JSON in every state, unknown is null, hostile bytes are escaped. */
+static void documents(void **state) {
+    (void)state;
+    char *argv[] = { (char *)(uintptr_t) "a\n\x1b\xff", (char *)(uintptr_t) "--api-key", (char *)(uintptr_t) "hunter2", NULL };
+    char *env[] = { (char *)(uintptr_t) "CUDA_HOME=/x", (char *)(uintptr_t) "HF_TOKEN=s", NULL };
+    struct uma_run *run = calloc(1, sizeof(*run));
+    struct uma_text text = { 0 };
+    json_error_t error;
+    assert_non_null(run);
+    run->argv = argv;
+    run->argc = 3;
+    run->env = env;
+    uma_run_format(run, &text);
+    json_t *doc = json_loadb(text.data, text.length, 0, &error);
+    assert_non_null(doc);
+    assert_string_equal(json_string_value(json_object_get(doc, "schema")), "umactl.run/1");
+    assert_string_equal(json_string_value(json_object_get(doc, "state")), "running");
+    assert_true(json_is_null(json_object_get(doc, "exit")));
+    assert_true(json_is_null(json_object_get(json_object_get(doc, "peak"), "memory")));
+    assert_true(json_is_null(json_object_get(json_object_get(doc, "job"), "pid")));
+    assert_string_equal(json_string_value(json_array_get(json_object_get(doc, "command"), 2)), "***");
+    assert_int_equal(json_array_size(json_object_get(doc, "env")), 1);
+    json_decref(doc);
+    uma_text_reset(&text);
+
+    run->state = UMA_RUN_ENDED;
+    run->exited = true;
+    run->exit_status = 137;
+    run->signal = 9;
+    (void)strcpy(run->cause, "killed by SIGKILL");
+    run->peak_memory = (struct uma_u64){ 7, UMA_KNOWN };
+    for (int i = 0; i < 3; i++)
+        uma_run_count(run, i ? "pressure" : "job_start");
+    run->n_left = run->n_left_total = 1;
+    run->left[0].pid = 5;
+    (void)strcpy(run->left[0].name, "x\xc0");
+    uma_run_format(run, &text);
+    doc = json_loadb(text.data, text.length, 0, &error);
+    assert_non_null(doc);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(doc, "exit"), "signal")), 9);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(doc, "events"), "pressure")), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(doc, "left_behind"), "processes")), 1);
+    json_decref(doc);
+    uma_text_done(&text);
+    free(run);
+}
+
+static void events(void **state) {
+    (void)state;
+    struct uma_text text = { 0 };
+    struct uma_event event = { .time_ns = 1772446272123000000, .name = "pressure", .detail = "a\nb" };
+    uma_event_format(&event, &text);
+    assert_string_equal(text.data, "{\"time\":1772446272.123,\"event\":\"pressure\",\"detail\":\"a\\nb\"}\n");
+    uma_text_done(&text);
+}
+
+static void places(void **state) {
+    (void)state;
+    char path[100];
+    struct uma_error err;
+    (void)unsetenv("UMACTL_STATE");
+    (void)setenv("XDG_STATE_HOME", "/x", 1);
+    (void)setenv("HOME", "/h", 1);
+    assert_int_equal(uma_state_path(path, sizeof(path), &err), 0);
+    assert_string_equal(path, "/x/umactl");
+    (void)setenv("XDG_STATE_HOME", "relative", 1); /* to be ignored, says the specification */
+    assert_int_equal(uma_state_path(path, sizeof(path), &err), 0);
+    assert_string_equal(path, "/h/.local/state/umactl");
+    (void)setenv("UMACTL_STATE", "/s", 1);
+    assert_int_equal(uma_state_path(path, sizeof(path), &err), 0);
+    assert_string_equal(path, "/s");
+    assert_int_equal(uma_state_path(path, 2, &err), -ENAMETOOLONG);
+    (void)unsetenv("UMACTL_STATE");
+    (void)unsetenv("HOME");
+    assert_int_equal(uma_state_path(path, sizeof(path), &err), -ENOENT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(names), cmocka_unit_test(documents), cmocka_unit_test(events),
+                                        cmocka_unit_test(places) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "test.h"
+
+#include "base/units.h"
+#include "job/job.h"
+#include "job/summary.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct uma_u64 u(uint64_t v) {
+    return (struct uma_u64){ v, UMA_KNOWN };
+}
+
+static void unknown(void **state) {
+    (void)state;
+    struct uma_run *run = calloc(1, sizeof(*run));
+    struct uma_text text = { 0 };
+    uma_run_summary(run, NULL, &text);
+    assert_non_null(strstr(text.data, "peak job     ? anonymous and shared, GPU ?\n"));
+    assert_non_null(strstr(text.data, "peak pool    ? in use\n"));
+    assert_non_null(strstr(text.data, "heat         ? GPU, ?\n"));
+    assert_non_null(strstr(text.data, "throttled    ?\n"));
+    assert_non_null(strstr(text.data, "events       none\n"));
+    assert_non_null(strstr(text.data, "left behind  no process; memory: ?\n"));
+    assert_non_null(strstr(text.data, "record       none kept\n"));
+    uma_text_done(&text);
+    free(run);
+}
+
+static void known(void **state) {
+    (void)state;
+    struct uma_run *run = calloc(1, sizeof(*run));
+    struct uma_text text = { 0 };
+    (void)strcpy(run->name, "train");
+    (void)strcpy(run->cause, "exit 0");
+    run->start_ns = 1;
+    run->end_ns = 312000000001;
+    run->peak_memory = u(68 * UMA_GIB);
+    run->peak_gpu = u(60 * UMA_GIB);
+    run->peak_cgroup = u(70 * UMA_GIB);
+    run->celsius = (struct uma_range){ { 61, UMA_KNOWN }, { 83, UMA_KNOWN } };
+    run->watts = (struct uma_range){ { 40, UMA_KNOWN }, { 40, UMA_KNOWN } };
+    run->throttle_seconds[UMA_THROTTLE_SW_THERMAL] = (struct uma_f64){ 12.34, UMA_KNOWN };
+    run->throttle_seconds[UMA_THROTTLE_SYNC_BOOST] = (struct uma_f64){ 0, UMA_KNOWN };
+    uma_run_count(run, "job_start");
+    uma_run_count(run, "pressure");
+    uma_run_count(run, "pressure");
+    run->not_returned = (struct uma_i64){ (int64_t)(3 * UMA_GIB), UMA_KNOWN };
+    run->n_left = 1;
+    run->n_left_total = 3;
+    run->left[0].pid = 77;
+    (void)strcpy(run->left[0].name, "w\x1b[31m");
+    run->left[0].bytes = u(UMA_GIB);
+    run->n_files = run->n_files_total = 1;
+    (void)strcpy(run->files[0].name, "torch_1");
+    run->files[0].bytes = 8 * UMA_MIB;
+    uma_run_summary(run, "/r", &text);
+    assert_non_null(strstr(text.data, "umactl run: train: exit 0 after 5 m 12 s\n"));
+    assert_non_null(strstr(text.data, "68.0 GiB anonymous and shared, GPU 60.0 GiB, with file cache 70.0 GiB (its cgroup)\n"));
+    assert_non_null(strstr(text.data, "61 to 83 C GPU, 40 W\n"));
+    assert_non_null(strstr(text.data, "throttled    12.3 s thermal (software)\n"));
+    assert_non_null(strstr(text.data, "events       pressure x2\n"));
+    assert_non_null(strstr(
+        text.data,
+        "pid 77 w\\x1b[31m (running, 1.0 GiB) and 2 more processes, /dev/shm/torch_1 (8.0 MiB), 3.0 GiB less available than before\n"));
+    assert_null(strchr(text.data, '\x1b'));
+    uma_text_done(&text);
+    free(run);
+}
+
+static void causes(void **state) {
+    (void)state;
+    char cause[320];
+    struct uma_u64 none = { 0 };
+    uma_job_cause(3 << 8, false, none, 0, cause, sizeof(cause));
+    assert_string_equal(cause, "exit 3");
+    assert_int_equal(uma_job_exit_status(3 << 8), 3);
+    uma_job_cause(SIGKILL, false, none, 0, cause, sizeof(cause));
+    assert_string_equal(cause, "killed by SIGKILL (not sent by umactl; the kernel counted no OOM kill meanwhile)");
+    assert_int_equal(uma_job_exit_status(SIGKILL), 137);
+    uma_job_cause(SIGKILL, false, u(1), 5, cause, sizeof(cause));
+    assert_string_equal(cause, "killed by SIGKILL (not sent by umactl; oom_kill is 1 in the job's own cgroup)");
+    uma_job_cause(SIGKILL, false, u(0), 2, cause, sizeof(cause));
+    assert_string_equal(cause, "killed by SIGKILL (not sent by umactl; the kernel's oom_kill count rose by 2 meanwhile)");
+    uma_job_cause(SIGTERM, true, none, 0, cause, sizeof(cause));
+    assert_string_equal(cause, "killed by SIGTERM (passed on by umactl)");
+    uma_job_cause(SIGSEGV | 0x80, false, none, 0, cause, sizeof(cause));
+    assert_string_equal(cause, "killed by SIGSEGV, core dumped");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(unknown), cmocka_unit_test(known), cmocka_unit_test(causes) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
