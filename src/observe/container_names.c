@@ -164,7 +164,7 @@ int uma_passwd_home(const char *text, size_t length, uint32_t uid, const char **
         }
         uint64_t this_uid;
         const char *after = n == 6 ? uma_parse_u64(field[2], line_end, &this_uid) : NULL;
-        if (after && *after == ':' && this_uid == uid && field[5][0] == '/') {
+        if (after && *after == ':' && this_uid == uid && field[5] < line_end && field[5][0] == '/') {
             const char *colon = memchr(field[5], ':', (size_t)(line_end - field[5]));
             *ret_home = field[5];
             *ret_length = (size_t)((colon ? colon : line_end) - field[5]);

@@ -123,12 +123,19 @@ static const char *const kept_names[] = {
 /* Families can give more names than the list has; this many variables of one process are kept. */
 enum { KEPT_MAX = 128 };
 
+static bool plain(const char *name, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (!memchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_", name[i], 63))
+            return false;
+    return true;
+}
+
 static bool wanted(const char *name, size_t length) {
     for (size_t i = 0; i < ELEMENTS(kept_names); i++) {
         size_t n = strlen(kept_names[i]);
         if (kept_names[i][n - 1] == '*' ? length > n - 1 && memcmp(name, kept_names[i], n - 1) == 0
                                         : length == n && memcmp(name, kept_names[i], n) == 0)
-            return !uma_secrets_name(name, length);
+            return plain(name, length) && !uma_secrets_name(name, length);
     }
     return false;
 }

@@ -3,6 +3,8 @@
 
 #include "folder.h"
 
+#include <errno.h>
+
 #include "base/root.h"
 #include "base/units.h"
 #include "observe/container.h"
@@ -133,6 +135,11 @@ static void homes(void **state) {
     assert_int_equal(uma_passwd_home(text, sizeof(text) - 1, 4, &home, &n), 0);
     assert_int_equal(n, 7);
     assert_memory_equal(home, "/home/d", 7);
+    char *exact = malloc(13); /* ends where the home would begin; exactly sized, so that the sanitizer sees a read beyond */
+    assert_non_null(exact);
+    (void)memcpy(exact, "jo:x:5:5:Jo,:", 13);
+    assert_int_equal(uma_passwd_home(exact, 13, 5, &home, &n), -ENOENT);
+    free(exact);
     assert_int_equal(uma_passwd_home(text, sizeof(text) - 1, 22, &home, &n), -ENOENT);
     assert_int_equal(uma_passwd_home(text, sizeof(text) - 1, 2, &home, &n), -ENOENT);
     assert_int_equal(uma_passwd_home(text, sizeof(text) - 1, 3, &home, &n), -ENOENT);

@@ -19,7 +19,7 @@ static int teardown(void **state) {
 static void only_the_list(void **state) {
     static const char text[] =
         "PATH=/bin\0HF_TOKEN=hf_secret\0RANK=3\0OLLAMA_GPU_OVERHEAD=1073741824\0RANK=4\0OPENAI_API_KEY=x\0"
-        "SGLANG_ENABLE_TORCH_COMPILE=1\0SGLANG_API_KEY=x\0SGLANG_=1\0XRANK=1\0RANKX=1\0VLLM_API_KEY=x\0LLAMA_ARG_API_KEY=x\0"
+        "SGLANG_ENABLE_TORCH_COMPILE=1\0SGLANG_API_KEY=x\0SGLANG_=1\0XRANK=1\0RANKX=1\0SGLANG_://X=5:p@h\0VLLM_API_KEY=x\0LLAMA_ARG_API_KEY=x\0"
         "broken\0=\0=x\0RANK\0OLLAMA_HOST=http://me:pw@0.0.0.0:11434\0UMACTL_JOB=7";
     struct uma_process p = { 0 };
     assert_int_equal(uma_process_environ_parse(text, sizeof(text) - 1, *state, &p), 0);
