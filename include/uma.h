@@ -512,7 +512,8 @@ struct uma_observe_options {
     const char *nvml;    /* path of the NVML library for the probe, NULL: the loader's search */
     double gpu_deadline; /* seconds to wait for the probe; 0: the default, 2.0 */
     const char *capture; /* a folder that gets every file read, so that --root on it gives the same snapshot; NULL: none */
-    bool keep_probe;     /* long-running: keep the probe alive between readings, restart it with back-off */
+    bool
+        keep_probe; /* long-running: keep the probe alive between readings, restart it with back-off; it ends with the thread that read first */
 };
 
 struct uma_observer;

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define SECOND 1000000000ll
+#define SECOND INT64_C(1000000000)
 
 /* Probes that were killed and have not died: after this many, with ever longer pauses between them, the oldest is left to init. */
 enum { UNDEAD_MAX = 8 };
@@ -207,7 +207,7 @@ static int receive(struct uma_probe *probe, char *why, size_t size) {
         int64_t left = until - uma_monotonic_ns();
         if (left <= 0)
             return 0;
-        (void)poll(&(struct pollfd){ .fd = probe->fd, .events = POLLIN }, 1, (int)MIN_OF(left / 1000000 + 1, 1000ll));
+        (void)poll(&(struct pollfd){ .fd = probe->fd, .events = POLLIN }, 1, (int)MIN_OF(left / 1000000 + 1, 1000));
     }
 }
 

@@ -3,6 +3,9 @@
  * gpu_probe.h - the client's side of umactl-probe. It starts the probe, asks it, waits no longer than the deadline, kills one that does not answer
  * and starts the next only after a pause, so that a hanging driver costs one deadline per pause and not one per reading. It never waits for a
  * process to die: one that is stuck in the driver (state D) does not.
+ *
+ * The probe is a child process: a host program that waits for any child (waitpid(-1)) may see its end, which does no harm here. It dies with the
+ * thread that started it (the kernel's rule for PR_SET_PDEATHSIG); the next question then starts another.
  */
 #pragma once
 

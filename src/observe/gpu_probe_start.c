@@ -25,23 +25,18 @@ extern char **environ;
 static int find_program(char ret_path[PATH_MAX], struct uma_error *err) {
     const char *named = secure_getenv("UMACTL_PROBE");
     if (named && named[0]) {
-        if (strlen(named) >= PATH_MAX)
+        if (snprintf(ret_path, PATH_MAX, "%s", named) >= PATH_MAX)
             return uma_error_set(err, ENAMETOOLONG, "UMACTL_PROBE");
-        (void)strcpy(ret_path, named);
+        /* asked here, because a spawn cannot tell everywhere: under user-mode emulation it only ends with status 127 */
+        return access(ret_path, X_OK) == 0 ? 0 : uma_error_set(err, errno, "%s (named by UMACTL_PROBE)", named);
+    }
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    while (n > 0 && self[n - 1] != '/')
+        n--;
+    if (n > 0 && snprintf(ret_path, PATH_MAX, "%.*sumactl-probe", (int)n, self) < PATH_MAX && access(ret_path, X_OK) == 0)
         return 0;
-    }
-    ssize_t n = readlink("/proc/self/exe", ret_path, PATH_MAX - sizeof("umactl-probe"));
-    char *slash = NULL;
-    if (n > 0) {
-        ret_path[n] = '\0';
-        slash = strrchr(ret_path, '/');
-    }
-    if (slash) {
-        (void)strcpy(slash + 1, "umactl-probe");
-        if (access(ret_path, X_OK) == 0)
-            return 0;
-    }
-    (void)strcpy(ret_path, UMACTL_LIBEXECDIR "/umactl-probe");
+    (void)snprintf(ret_path, PATH_MAX, "%s", UMACTL_LIBEXECDIR "/umactl-probe");
     if (access(ret_path, X_OK) == 0)
         return 0;
     return uma_error_text(err, ENOENT, "umactl-probe is neither beside the program nor %s (UMACTL_PROBE names another place)", ret_path);
@@ -76,7 +71,8 @@ static int spawn(const char *path, const char *library, int fd, pid_t *ret_pid) 
     char parent[16];
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
     char name[] = "umactl-probe";
-    char *argv[] = { name, parent, (char *)(uintptr_t)library, NULL };
+    char *argv[] = { name, parent, NULL, NULL };
+    (void)memcpy(&argv[2], &library, sizeof(library)); /* argv is not const for historical reasons only; nothing writes to it */
     int r = posix_spawn_file_actions_init(&actions);
     if (r != 0)
         return r;

@@ -31,7 +31,7 @@ static void hang_in_the_middle(void **state) {
     use_scenario("hang-memory");
     int64_t start = uma_monotonic_ns();
     const struct uma_gpus *gpus = read_once(*state, library(""), 0.5);
-    assert_true(seconds_since(start) < 1.0);
+    assert_true(seconds_since(start) < 2.0);
     assert_string_equal(gpus->source.detail, "no answer within 0.5 s");
     assert_true(gpus->hung);
 }
@@ -106,7 +106,7 @@ static void stale_and_back(void **state) {
     write_scenario(hanging);
     int64_t start = uma_monotonic_ns();
     ask(&k);
-    assert_true(seconds_since(start) >= 0.5 && seconds_since(start) < 1.5);
+    assert_true(seconds_since(start) >= 0.5 && seconds_since(start) < 2.5);
     int64_t failed_at = uma_monotonic_ns();
     for (int i = 0; i < 2; i++) { /* the deadline itself, then while the pause lasts */
         assert_int_equal(k.gpus.source.validity, UMA_STALE);
@@ -126,7 +126,7 @@ static void stale_and_back(void **state) {
         if (i == 0) {
             start = uma_monotonic_ns();
             ask(&k);
-            assert_true(seconds_since(start) < 0.3);
+            assert_true(seconds_since(start) < 0.45);
         }
     }
     write_scenario(healthy);
@@ -143,18 +143,20 @@ static void stale_and_back(void **state) {
     assert_int_equal(errno, ECHILD);
 }
 
-/* The pauses double while nothing answers. */
+/* The pauses double while nothing answers: 1 s, then 2 s, each after a deadline. Only lower bounds: a busy machine may be late. */
 static void pauses_double(void **state) {
     (void)state;
     struct kept k;
     use_scenario("hang-init");
     keep(&k, 0.1);
     int starts = 0;
-    int64_t begin = uma_monotonic_ns();
-    while (seconds_since(begin) < 3.6) { /* at 0, at 1.1, at 3.2; the next would be at 7.3 */
+    int64_t started[3] = { 0 }, begin = uma_monotonic_ns();
+    while (starts < 3 && seconds_since(begin) < 60) {
         uma_arena_reset(k.arena);
+        int64_t now = uma_monotonic_ns();
         uma_probe_ask(k.probe);
-        starts += uma_probe_pid(k.probe) != 0;
+        if (uma_probe_pid(k.probe) != 0)
+            started[starts++] = now;
         uma_probe_collect(k.probe, k.arena, &k.gpus);
         assert_int_equal(k.gpus.source.validity, UMA_FAILED);
         assert_int_equal(k.gpus.n, 0);
@@ -162,6 +164,8 @@ static void pauses_double(void **state) {
         pause_for(0.02);
     }
     assert_int_equal(starts, 3);
+    assert_true(started[1] - started[0] >= 1100000000 - 1000000);
+    assert_true(started[2] - started[1] >= 2100000000 - 1000000);
     let_go(&k);
 }
 
@@ -279,7 +283,7 @@ static void dies_with_its_parent(void **state) {
     assert_true(pid > 0);
     assert_int_equal(waitpid(parent, NULL, 0), parent);
     bool gone = false;
-    for (int i = 0; i < 100 && !gone; i++) {
+    for (int i = 0; i < 500 && !gone; i++) {
         char path[64], text[256] = "";
         (void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
         FILE *f = fopen(path, "re");
@@ -304,8 +308,8 @@ static void inherits_nothing(void **state) {
     assert_int_equal(k.gpus.source.validity, UMA_KNOWN);
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", uma_probe_pid(k.probe), leak);
-    bool emulated = getenv("UMA_EMULATED") != NULL;
-    assert_true(emulated || (leak > 3 && access(path, F_OK) != 0));
+    assert_true(leak > 3);
+    assert_int_not_equal(access(path, F_OK), 0);
     assert_int_equal(getpgid(uma_probe_pid(k.probe)), uma_probe_pid(k.probe));
     (void)close(leak);
     let_go(&k);
