@@ -101,9 +101,11 @@ static void contiguous_text(struct uma_text *text, const struct options *options
     uma_text_bytes(text, options->need.contiguous);
     uma_text_append(text, " needed, ");
     uma_layout_bytes(text, look->contiguous_free);
-    uma_text_append(text, " in free blocks of that size; the largest free block is ");
+    uma_text_append(text, " in free blocks that can serve it; the largest free block is ");
     uma_layout_bytes(text, look->account.headroom.largest_free_block);
     uma_text_char(text, '\n');
+    if (uma_usable(look->contiguous_free.validity) && look->contiguous_free.value < options->need.contiguous)
+        uma_text_append(text, "  sudo sysctl vm.compact_memory=1 may put larger blocks together; where it does not, only a reboot has\n");
 }
 
 static void answer_text(struct uma_text *text, const struct options *options, const struct look *look, double waited) {
@@ -126,7 +128,7 @@ static void answer_text(struct uma_text *text, const struct options *options, co
     uma_text_char(text, '\n');
     if (options->has_contiguous)
         contiguous_text(text, options, look);
-    if (look->met == UMA_YES)
+    if (uma_usable(budget.validity) && budget.value >= options->need.bytes)
         return;
     for (size_t i = 0; i < a->n_holders && i < HOLDERS_SHOWN; i++) {
         uma_text_append(text, i == 0 ? "  held by  " : "           ");

@@ -88,7 +88,7 @@ static int write_out(const struct options *options, struct uma_snapshot *snapsho
         if (r < 0)
             return r;
     }
-    struct uma_text text = { 0 };
+    _cleanup_text_ struct uma_text text = { 0 };
     int r = uma_snapshot_format(snapshot, &text.data, &text.length, err);
     if (r < 0)
         return r;

@@ -27,10 +27,14 @@ void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot,
 
 /* The parts that other documents share. */
 void uma_holders_json(struct uma_json *json, const char *key, const struct uma_account *account);
+/* Parts of a holder's line, not escaped: "vllm serve" in at most `columns`; "0.85 = 103.4"; "embeddings: VLLM::EngineCor, MODEL". */
+void uma_holder_kind_text(struct uma_text *text, const struct uma_holder *holder, size_t columns);
+void uma_holder_cap_text(struct uma_text *text, const struct uma_cap *cap);
+void uma_holder_name_text(struct uma_text *text, const struct uma_holder *holder);
 /* One holder as a short phrase: "11.7 GiB  vllm serve, pid 4242 (VLLM::EngineCor) in embeddings". Escaped; at most `columns` wide. */
 void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, size_t columns);
 
-/* "NVIDIA GB10 71 C (13 to the limit), 91.2 W, 2418 MHz, 96 % busy, not throttled; board 64 C", for at most gpus_most GPUs. Not escaped. */
+/* "GB10 71 C (13 to limit), 91 W, 2418 MHz, 96 % busy, not throttled; board 64 C", for at most gpus_most GPUs. Not escaped. */
 void uma_status_heat_text(struct uma_text *text, const struct uma_snapshot *snapshot, size_t gpus_most);
 /* The board's own sensor (acpitz; Tegra's board zones), the hottest of them; unknown where there is none. */
 struct uma_f64 uma_status_board_celsius(const struct uma_snapshot *snapshot);

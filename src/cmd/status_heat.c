@@ -57,17 +57,19 @@ static void throttle_text(struct uma_text *t, struct uma_u64 reasons) {
 }
 
 static void gpu_phrase(struct uma_text *t, const struct uma_gpu *gpu, bool stale) {
-    uma_text_append(t, gpu->name ? gpu->name : "GPU");
+    /* "NVIDIA GB10" is a GB10: the line is 80 columns long */
+    const char *name = gpu->name ? gpu->name : "GPU";
+    uma_text_append(t, strncmp(name, "NVIDIA ", 7) == 0 && name[7] ? name + 7 : name);
     uma_text_append(t, stale ? " (old answer) " : " ");
     uma_layout_number(t, gpu->celsius, 0);
     uma_text_append(t, " C");
     if (uma_usable(gpu->limit_margin_celsius.validity)) {
         uma_text_append(t, " (");
         uma_layout_number(t, gpu->limit_margin_celsius, 0);
-        uma_text_append(t, " to the limit)");
+        uma_text_append(t, " to limit)");
     }
     uma_text_append(t, ", ");
-    uma_layout_number(t, gpu->watts, 1);
+    uma_layout_number(t, gpu->watts, gpu->watts.value < 10 ? 1 : 0);
     uma_text_append(t, " W, ");
     struct uma_f64 mhz = { (double)gpu->sm_hertz.value / 1e6, gpu->sm_hertz.validity };
     uma_layout_number(t, mhz, 0);

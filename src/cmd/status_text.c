@@ -95,7 +95,7 @@ static void whose(const struct page *p) {
 static void term(const struct page *p, const char *sign, struct uma_u64 value, const char *what) {
     uma_text_append(p->text, sign);
     uma_layout_gib_column(p->text, value, 0);
-    uma_text_printf(p->text, " %s", what);
+    uma_text_append(p->text, what);
 }
 
 /* "= 101.0 available - 6.8 reserve + 0.0 driver pools (GiB)": the sum a person can check. */
@@ -103,22 +103,19 @@ static void formula(const struct page *p) {
     const struct uma_headroom *h = &p->account->headroom;
     uma_text_append(p->text, "  = ");
     term(p, "", h->available,
-         h->hugetlb_rule          ? "in free huge pages"
-         : h->available_estimated ? "available (estimated: no MemAvailable)"
-                                  : "available");
-    term(p, " - ", h->reserve, "reserve");
-    term(p, " - ", h->reserved, "reserved");
+         h->hugetlb_rule          ? " in free huge pages"
+         : h->available_estimated ? " available (estimated: no MemAvailable)"
+                                  : " available");
+    term(p, " - ", h->reserve, " reserve");
+    term(p, " - ", h->reserved, " reserved");
     /* unknown pools (there is no evidence either way) are not part of the sum, so not of the formula */
     if (uma_usable(h->driver_pools.validity) && h->driver_pools.value > 0)
-        term(p, " + ", h->driver_pools, "driver pools");
+        term(p, " + ", h->driver_pools, " driver pools");
     uma_text_append(p->text, " (GiB)");
-    if (uma_usable(h->gpu_limit.validity)) {
-        _cleanup_text_ struct uma_text t = { 0 };
-        uma_text_append(&t, ", GPU limit ");
-        uma_layout_gib_column(&t, h->gpu_limit, 0);
-        if (t.data && uma_layout_column(p->text) + t.length <= p->style->columns)
-            uma_text_append(p->text, t.data);
-    }
+    /* the GPU's own limit (GTT) is told where it decides */
+    uint64_t pool = h->available.value - MIN_OF(h->available.value, h->reserve.value + h->reserved.value);
+    if (uma_usable(h->gpu_limit.validity) && h->gpu_limit.value < pool)
+        term(p, ", GPU limit ", h->gpu_limit, "");
     uma_text_char(p->text, '\n');
 }
 
@@ -274,54 +271,11 @@ static void ledger(const struct page *p) {
 
 /* ---- holders ------------------------------------------------------------------------------------------------ */
 
-static void cap_text(struct uma_text *text, const struct uma_cap *cap) {
-    if (!cap->present)
-        uma_text_append(text, "none");
-    else if (uma_usable(cap->fraction.validity)) {
-        uma_layout_number(text, cap->fraction, 2);
-        if (uma_usable(cap->bytes.validity)) {
-            uma_text_append(text, " = ");
-            uma_layout_gib(text, cap->bytes.value);
-        }
-    } else if (uma_usable(cap->bytes.validity))
-        uma_layout_gib(text, cap->bytes.value);
-    else
-        uma_text_append(text, "?");
-}
-
-/* "vllm serve"; the role is left out where both do not fit. */
-static void kind_text(struct uma_text *text, const struct uma_holder *h, size_t columns) {
-    const char *kind = h->kind ? h->kind : "other", *role = uma_role_name(h->role);
-    uma_text_append(text, kind);
-    if (role && strlen(kind) + 1 + strlen(role) <= columns)
-        uma_text_printf(text, " %s", role);
-}
-
-/* The container or service it runs in; a login session or a user's manager says nothing about it. */
-static const char *place(const struct uma_holder *h) {
-    if (h->container || !h->unit)
-        return h->container;
-    const char *end = strrchr(h->unit, '.');
-    return end && strcmp(end, ".service") == 0 && strncmp(h->unit, "user@", 5) != 0 ? h->unit : NULL;
-}
-
-/* What a person knows it by comes first: "embeddings: VLLM::EngineCor, Qwen/Qwen3-Embedding-8B". */
-static void name_text(struct uma_text *text, const struct uma_holder *h) {
-    const char *where = place(h);
-    if (where)
-        uma_text_printf(text, "%s: ", where);
-    uma_text_append(text, h->name && *h->name ? h->name : "?");
-    if (h->model)
-        uma_text_printf(text, ", %s", h->model);
-    if (h->exited)
-        uma_text_append(text, " (exited, not released yet)");
-}
-
 static void holder_row(const struct page *p, const struct uma_holder *h) {
     _cleanup_text_ struct uma_text kind = { 0 }, cap = { 0 }, name = { 0 };
-    kind_text(&kind, h, KIND_COLUMNS);
-    cap_text(&cap, &h->cap);
-    name_text(&name, h);
+    uma_holder_kind_text(&kind, h, KIND_COLUMNS);
+    uma_holder_cap_text(&cap, &h->cap);
+    uma_holder_name_text(&name, h);
     uma_text_printf(p->text, "%8d  ", h->pid);
     (void)uma_text_safe(p->text, kind.data ? kind.data : "?", KIND_COLUMNS);
     uma_layout_to_column(p->text, 23);
@@ -378,10 +332,10 @@ static void views(const struct page *p) {
     _cleanup_text_ struct uma_text t = { 0 };
     if (v->nvidia_smi_text || v->nvidia_smi.validity != UMA_ABSENT) {
         uma_text_append(&t, "nvidia-smi ");
-        if (v->nvidia_smi_text)
+        if (v->nvidia_smi_text && !uma_usable(v->nvidia_smi.validity))
             uma_text_append(&t, v->nvidia_smi_text);
         else
-            uma_layout_bytes(&t, v->nvidia_smi);
+            uma_layout_gib_column(&t, v->nvidia_smi, 0);
         uma_text_append(&t, ", ");
     }
     if (v->cuda_mem_get_info.validity != UMA_ABSENT) {
@@ -395,15 +349,20 @@ static void views(const struct page *p) {
     uma_layout_gib_column(&t, v->free_available, 0);
     uma_text_append(&t, ")");
     uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 12, 2);
-    /* Why they differ, where they do: cudaMemGetInfo is MemFree on these machines (CUDA reference, cuMemGetInfo: free "according to the
-     * OS"; measured in unslothai/unsloth#10704), so file cache counts as used there. */
-    if (!uma_usable(v->cuda_mem_get_info.validity) || !uma_usable(v->free_available.validity) || p->snapshot->platform.unified == UMA_NO ||
-        v->free_available.value < v->cuda_mem_get_info.value + UMA_GIB)
+    /* Why they differ, where they do: cudaMemGetInfo is MemFree on unified machines (CUDA reference, cuMemGetInfo: free "according to the
+     * OS"; measured in unslothai/unsloth#10704), so file cache counts as used there. With memory of its own, a GPU tells of that. */
+    if (!uma_usable(v->cuda_mem_get_info.validity) || !uma_usable(v->free_available.validity) || !uma_usable(v->free_free.validity))
         return;
     _cleanup_text_ struct uma_text why = { 0 };
-    uma_text_append(&why, "cudaMemGetInfo is MemFree: ");
-    uma_text_gib(&why, v->free_available.value - v->cuda_mem_get_info.value);
-    uma_text_append(&why, " of cache count as used there");
+    if (v->cuda_mem_get_info.value != v->free_free.value)
+        uma_text_append(&why, "nvidia-smi and cudaMemGetInfo tell of the GPU's own memory");
+    else if (v->free_available.value < v->free_free.value + UMA_GIB)
+        return;
+    else {
+        uma_text_append(&why, "cudaMemGetInfo is MemFree: ");
+        uma_text_gib(&why, v->free_available.value - v->cuda_mem_get_info.value);
+        uma_text_append(&why, " of cache count as used there");
+    }
     uma_text_pad(p->text, 12);
     uma_layout_ink(p->text, p->style, UMA_INK_DIM);
     uma_layout_wrap(p->text, p->style, why.data ? why.data : "?", 12, p->fold->gaps ? 0 : 1);
@@ -486,14 +445,4 @@ void uma_status_text(struct uma_text *text, const struct uma_snapshot *snapshot,
         text->failed = text->failed || attempt.failed;
         return;
     }
-}
-
-void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, size_t columns) {
-    _cleanup_text_ struct uma_text t = { 0 };
-    uma_text_gib(&t, uma_holder_rank_bytes(holder));
-    uma_text_append(&t, "  ");
-    kind_text(&t, holder, SIZE_MAX);
-    uma_text_printf(&t, ", pid %d: ", holder->pid);
-    name_text(&t, holder);
-    (void)uma_text_safe(text, t.data ? t.data : "?", columns);
 }

@@ -83,7 +83,7 @@ def _():
     assert heat["throttle_seconds"]["sw_thermal"] == 173.453251, heat
     equal(d["views"]["nvidia_smi"], None)
     out = run("status", *ROOT, env=fake("gb10-serving")).expect(0).out
-    contains(" ".join(out.split()), "NVIDIA GB10 81 C (13 to the limit), 89.5 W, 2411 MHz, 96 % busy, at its power cap")
+    contains(" ".join(out.split()), "GB10 81 C (13 to limit), 90 W, 2411 MHz, 96 % busy, at its power cap")
     contains(out, "nvidia-smi [N/A]")
 
 

@@ -135,6 +135,7 @@ def _():
         equal(r.json["largest_free_block"], 2 << 20)
         r = run("require", "--bytes", "1G", "--contiguous", "4M", "--root", m.path).expect(1)
         contains(r.out, "in one piece: 4.0 MiB needed, 0 B in free blocks")
+        contains(r.out, "vm.compact_memory=1")
         os.unlink(pages)
         r = run("require", "--bytes", "1G", "--contiguous", "4M", "--json", "--root", m.path).expect(3)
         equal((r.json["met"], r.json["contiguous_free"]), (None, None))

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* A holder in words: what it is, what caps it, where it runs. Names are not escaped here. */
+#include "cmd/status.h"
+
+#include "account/holders.h"
+#include "base/units.h"
+#include "cmd/layout.h"
+
+#include <string.h>
+
+void uma_holder_cap_text(struct uma_text *text, const struct uma_cap *cap) {
+    if (!cap->present)
+        uma_text_append(text, "none");
+    else if (uma_usable(cap->fraction.validity)) {
+        uma_layout_number(text, cap->fraction, 2);
+        if (uma_usable(cap->bytes.validity)) {
+            uma_text_append(text, " = ");
+            if (cap->bytes.value >= 100 * UMA_GIB) /* without the decimal, to fit its column */
+                uma_text_printf(text, "%llu", (unsigned long long)((cap->bytes.value + UMA_GIB / 2) / UMA_GIB));
+            else
+                uma_layout_gib(text, cap->bytes.value);
+        }
+    } else if (uma_usable(cap->bytes.validity))
+        uma_layout_gib(text, cap->bytes.value);
+    else
+        uma_text_append(text, "?");
+}
+
+/* "vllm serve"; the role is left out where both do not fit. */
+void uma_holder_kind_text(struct uma_text *text, const struct uma_holder *h, size_t columns) {
+    const char *kind = h->kind ? h->kind : "other", *role = uma_role_name(h->role);
+    uma_text_append(text, kind);
+    if (role && strlen(kind) + 1 + strlen(role) <= columns)
+        uma_text_printf(text, " %s", role);
+}
+
+/* The container or service it runs in; a login session or a user's manager says nothing about it. */
+static const char *place(const struct uma_holder *h) {
+    if (h->container || !h->unit)
+        return h->container;
+    const char *end = strrchr(h->unit, '.');
+    return end && strcmp(end, ".service") == 0 && strncmp(h->unit, "user@", 5) != 0 ? h->unit : NULL;
+}
+
+/* What a person knows it by comes first, and what it holds although it has ended before that: "embeddings: VLLM::EngineCor, Qwen/Qwen3-Embedding-8B". */
+void uma_holder_name_text(struct uma_text *text, const struct uma_holder *h) {
+    const char *where = place(h);
+    if (h->exited)
+        uma_text_append(text, "exited: ");
+    if (where)
+        uma_text_printf(text, "%s: ", where);
+    uma_text_append(text, h->name && *h->name ? h->name : "?");
+    if (h->model)
+        uma_text_printf(text, ", %s", h->model);
+}
+
+void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, size_t columns) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_gib(&t, uma_holder_rank_bytes(holder));
+    uma_text_append(&t, "  ");
+    uma_holder_kind_text(&t, holder, SIZE_MAX);
+    uma_text_printf(&t, ", pid %d: ", holder->pid);
+    uma_holder_name_text(&t, holder);
+    (void)uma_text_safe(text, t.data ? t.data : "?", columns);
+}
