@@ -42,7 +42,7 @@ static const char *place(const struct uma_holder *h) {
     return end && strcmp(end, ".service") == 0 && strncmp(h->unit, "user@", 5) != 0 ? h->unit : NULL;
 }
 
-/* What a person knows it by comes first, and what it holds although it has ended before that: "embeddings: VLLM::EngineCor, Qwen/Qwen3-Embedding-8B". */
+/* Whether it has ended, then what a person knows it by: "embeddings: VLLM::EngineCor, Qwen/Qwen3-Embedding-8B". */
 void uma_holder_name_text(struct uma_text *text, const struct uma_holder *h) {
     const char *where = place(h);
     if (h->exited)
