@@ -10,6 +10,12 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char *__asan_default_options(void);
+
+/* The sanitizer keeps 256 MiB of freed memory by default, half of what ./dev fuzz allows a parser; a JSON tree of 1 MB needs 150 MiB itself. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void) {
+    return "quarantine_size_mb=32";
+}
 
 static void gpus(const uint8_t *data, size_t size) {
     struct uma_arena *arena = uma_arena_new(16 * 1024 * 1024);
@@ -36,8 +42,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             abort();
         return 0;
     }
-    if (uma_snapshot_format(&s, &first, &n, &err) < 0 || uma_snapshot_parse(first, n, "again", &again, &err) < 0 ||
-        uma_snapshot_format(&again, &second, &m, &err) < 0 || n != m || memcmp(first, second, n) != 0)
+    if (uma_snapshot_format(&s, &first, &n, &err) < 0)
+        abort();
+    /* 1 MB of {"pid":N} is written as 40 MB: true to the limits, but the rest would be about time and not about errors */
+    if (n > 4 * 1024 * 1024) {
+        uma_snapshot_done(&s);
+        return 0;
+    }
+    if (uma_snapshot_parse(first, n, "again", &again, &err) < 0 || uma_snapshot_format(&again, &second, &m, &err) < 0 || n != m ||
+        memcmp(first, second, n) != 0)
         abort();
     uma_snapshot_done(&again);
     free(first);
