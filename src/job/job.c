@@ -154,6 +154,8 @@ static void watch_and_finish(struct uma_job *job) {
     job->watch.gpu = uma_gpu_watch_start(&job->options->observe, MAX_OF(GPU_SECONDS, job->sample_seconds), has_amd(&job->before), &err);
     if (!job->watch.gpu)
         uma_job_tell("%s; the job runs without GPU and heat samples", err.text);
+    int logs[] = { job->watch.csv ? job->csv.fd : -1, job->watch.samples ? job->samples.fd : -1, job->folder.events_fd };
+    job->sync = uma_log_sync_start(logs, ELEMENTS(logs));
     (void)snprintf(detail, sizeof(detail), "pid %d", (int)job->launched.pid);
     uma_watch_event(&job->watch, "job_start", detail);
     uma_watch_save(&job->watch, true);
@@ -164,6 +166,7 @@ static void watch_and_finish(struct uma_job *job) {
 
 static void cleanup(struct uma_job *job) {
     (void)uma_gpu_watch_stop(job->watch.gpu);
+    (void)uma_log_sync_stop(job->sync);
     (void)uma_tree_free(job->watch.tree);
     uma_watch_end(&job->watch);
     if (job->watch.csv)

@@ -6,6 +6,7 @@
 
 #include "job/launch.h"
 #include "job/watch.h"
+#include "record/log_sync.h"
 
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -52,6 +53,7 @@ struct uma_job {
     struct uma_account account;
     struct uma_shm_list shm_before;
     double sample_seconds;
+    struct uma_log_sync *sync;
     /* how the job ended */
     bool ended;
     int wait_status;
