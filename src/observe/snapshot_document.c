@@ -12,16 +12,20 @@ enum {
     DOCUMENT_MAX = 256 * 1024 * 1024,
     /* The document's own depth is 7; this leaves room for members of later versions and keeps jansson's recursion small. */
     DEPTH_MAX = 64,
-    /* 131,072 processes of 45 values are 6 million; jansson takes about 100 bytes for each. */
-    VALUES_MAX = 8 * 1000 * 1000,
+    /* What jansson allocates, measured with glibc and rounded up: for each further value, and for a list or an object. */
+    VALUE_BYTES = 100,
+    LIST_BYTES = 100,
+    OBJECT_BYTES = 250,
+    /* The tree of a document may take this much: one of UMA_PROCESSES_MAX processes with 45 values each takes 660 MB. */
+    TREE_MAX = 1024 * 1024 * 1024,
 };
 
 /*
- * Before a tree is built: how deep is it, and how many values has it? One pass, no memory. It need not be right about a document that is
- * not JSON, that is jansson's to say.
+ * Before a tree is built: how deep will it be, and how much will it take? One pass, no memory. It need not be right about a document that
+ * is not JSON, that is jansson's to say.
  */
 static int check_size(const char *file, const char *text, size_t length, struct uma_error *err) {
-    size_t depth = 0, values = 1;
+    size_t depth = 0, bytes = 0;
     bool string = false;
     for (size_t i = 0; i < length; i++) {
         char ch = text[i];
@@ -33,15 +37,15 @@ static int check_size(const char *file, const char *text, size_t length, struct 
         } else if (ch == '"')
             string = true;
         else if (ch == '{' || ch == '[') {
-            values++;
+            bytes += (size_t)(ch == '{' ? OBJECT_BYTES : LIST_BYTES);
             if (++depth > DEPTH_MAX)
                 return uma_error_text(err, EINVAL, "%s: nested more than %d deep at byte %zu", file, DEPTH_MAX, i);
         } else if ((ch == '}' || ch == ']') && depth > 0)
             depth--;
         else if (ch == ',')
-            values++;
-        if (values > VALUES_MAX)
-            return uma_error_text(err, EINVAL, "%s: more than %d values", file, VALUES_MAX);
+            bytes += VALUE_BYTES;
+        if (bytes > TREE_MAX)
+            return uma_error_text(err, EFBIG, "%s: too many values: reading it would take more than 1 GiB", file);
     }
     return 0;
 }
