@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 
 /* The running-processes calls come in three kinds and three versions; `_v2` and `_v3` fill struct nvml_process, the first struct nvml_process_v1. */
 enum { KIND_COMPUTE, KIND_GRAPHICS, KIND_MPS, KINDS };
@@ -265,6 +266,9 @@ const uint8_t *nvml_library_answer(struct nvml_library *library, size_t *ret_len
         if (!read_gpus(library))
             return NULL;
     }
+    struct timespec now = { 0 };
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    answer_of(library)->finished_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     *ret_length = library->length;
     return library->data;
 }

@@ -241,12 +241,16 @@ static int accept_answer(struct uma_probe *probe, struct uma_arena *arena, struc
     uint8_t *kept = realloc(probe->last, length);
     if (!kept)
         return -ENOMEM;
+    /* the answer may have waited while other sources were read: its time is that of the reading, as far as that is possible */
+    struct probe_answer answer;
     int64_t now = uma_monotonic_ns();
     (void)memcpy(kept, probe->incoming + sizeof(struct probe_header), length);
+    (void)memcpy(&answer, kept, sizeof(answer));
+    int64_t finished = MIN_OF(MAX_OF(answer.finished_ns, probe->asked_ns), now);
     probe->last = kept;
     probe->last_length = length;
-    probe->last_time_ns = gpus.source.time_ns = uma_now_ns();
-    probe->last_latency = (double)(now - probe->asked_ns) / SECOND;
+    probe->last_time_ns = gpus.source.time_ns = (uma_now_ns() - (now - finished)) / 1000 * 1000; /* whole microseconds */
+    probe->last_latency = (double)(finished - probe->asked_ns) / SECOND;
     gpus.latency_seconds = (struct uma_f64){ probe->last_latency, UMA_KNOWN };
     probe->hung = false;
     probe->trouble[0] = '\0';

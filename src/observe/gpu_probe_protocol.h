@@ -32,6 +32,7 @@ struct probe_answer {
     char detail[256]; /* what went wrong, NUL-terminated */
     char driver[80];
     uint32_t n_gpus, n_processes; /* n_processes: of all GPUs together */
+    int64_t finished_ns;          /* CLOCK_MONOTONIC when the reading was over: the answer may then wait long for the client */
 };
 
 struct probe_value {
@@ -80,7 +81,7 @@ struct probe_process {
 
 _Static_assert(PROBE_NUMBERS == (int)PROBE_THROTTLE + (int)UMA_THROTTLE_MAX, "one number for each duration counter");
 _Static_assert(sizeof(struct probe_header) == 16, "no padding");
-_Static_assert(sizeof(struct probe_answer) == 8 + 256 + 80 + 8, "no padding");
+_Static_assert(sizeof(struct probe_answer) == 8 + 256 + 80 + 8 + 8, "no padding");
 _Static_assert(sizeof(struct probe_gpu) == 96 + 96 + 32 + 8 + PROBE_NUMBERS * 16 + 8, "no padding");
 _Static_assert(sizeof(struct probe_process) == 24, "no padding");
 

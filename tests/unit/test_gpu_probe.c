@@ -82,6 +82,25 @@ static void let_go(struct kept *k) {
 static const char healthy[] =
     "driver 580\ngpu\nname A\ncelsius 40\npower 5000\nutilization 1 1\nfield 74 u64 1000000000\nprocess 77 4096\n";
 
+/* An answer that waits for its reader is as old as its reading. */
+static void waiting_answer(void **state) {
+    (void)state;
+    struct kept k;
+    write_scenario(healthy);
+    keep(&k, 30);
+    ask(&k); /* started and initialised */
+    int64_t asked_at = uma_now_ns();
+    uma_arena_reset(k.arena);
+    uma_probe_ask(k.probe);
+    pause_for(0.7);
+    uma_probe_collect(k.probe, k.arena, &k.gpus);
+    assert_int_equal(k.gpus.source.validity, UMA_KNOWN);
+    assert_true(k.gpus.latency_seconds.value < 0.6);
+    assert_true(k.gpus.source.time_ns >= asked_at - 1000 && k.gpus.source.time_ns < asked_at + 600000000);
+    assert_int_equal(k.gpus.source.time_ns % 1000, 0);
+    let_go(&k);
+}
+
 /* A long-running reader: answers, then a hang, then stale answers at once, then answers again. */
 static void stale_and_back(void **state) {
     (void)state;
@@ -318,8 +337,20 @@ static void inherits_nothing(void **state) {
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(hang_at_the_start), T(hang_in_the_middle),     T(slow),     T(crash),    T(stale_and_back),       T(pauses_double),    T(killed),
-        T(counters_reset),    T(absent_is_asked_seldom), T(no_probe), T(impostor), T(dies_with_its_parent), T(inherits_nothing),
+        T(hang_at_the_start),
+        T(hang_in_the_middle),
+        T(slow),
+        T(waiting_answer),
+        T(crash),
+        T(stale_and_back),
+        T(pauses_double),
+        T(killed),
+        T(counters_reset),
+        T(absent_is_asked_seldom),
+        T(no_probe),
+        T(impostor),
+        T(dies_with_its_parent),
+        T(inherits_nothing),
     };
     return cmocka_run_group_tests_name("gpu_probe", tests, NULL, remove_scenario);
 }
