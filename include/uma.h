@@ -263,7 +263,7 @@ struct uma_node {
 
 struct uma_process {
     int32_t pid, ppid;
-    uint32_t uid;
+    uint32_t uid; /* the real one; UINT32_MAX: unknown */
     uint32_t threads;
     char state; /* R S D Z T t X I, as in /proc/PID/stat */
     bool kernel_thread;
@@ -273,7 +273,7 @@ struct uma_process {
     uint32_t argc;
     const char *const *argv; /* argc strings, as split at NUL; a title that was set over it is one string */
     uint32_t envc;
-    const char *const *env; /* "NAME=VALUE", only names on the list of variables that matter (process.c); never secrets */
+    const char *const *env; /* "NAME=VALUE", only names on the list of variables that matter (process_environ.c), and only of processes that may hold the pool; never secrets */
     struct uma_u64 rss, rss_anon, rss_file, rss_shmem, swap, pinned, locked, hugetlb; /* bytes */
     struct uma_u64 majfaults;
     struct uma_f64 cpu_seconds;

@@ -12,17 +12,18 @@
 struct uma_process_reader;
 struct uma_process_reader *uma_process_reader_new(struct uma_root *root);
 struct uma_process_reader *uma_process_reader_free(struct uma_process_reader *reader);
-/* Fills processes, cgroups and containers of the snapshot. */
+/* Fills processes, cgroups and containers of the snapshot. What is read of which process and cgroup, and why: process.c, cgroup.h. */
 void uma_processes_read(struct uma_process_reader *reader, struct uma_snapshot *snapshot);
 
 /* /proc/PID/stat: the name is what stands between the first '(' and the LAST ')'. */
 int uma_process_stat_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, struct uma_process *process,
                            struct uma_error *err);
-/* /proc/PID/status: Uid, Vm..., Rss..., Threads, HugetlbPages. */
+/* /proc/PID/status: Uid, Vm..., Rss..., Threads, HugetlbPages. Sizes whose line is missing become UMA_ABSENT. */
 int uma_process_status_parse(const char *text, size_t length, const char *file, struct uma_process *process, struct uma_error *err);
-/* /proc/PID/cmdline, at most UMA_CMDLINE_MAX bytes of it; `cut` when there was more. */
+/* /proc/PID/cmdline, at most UMA_CMDLINE_MAX bytes of it; `cut` when there was more. Secrets become *** (secrets.h); empty arguments at the end,
+ * which are what a title leaves, are dropped. */
 int uma_process_cmdline_parse(const char *text, size_t length, bool cut, struct uma_arena *arena, struct uma_process *process);
-/* /proc/PID/environ: keeps only the variables of the list in process.c (caps and rendezvous; never tokens or keys). */
+/* /proc/PID/environ: keeps only the variables of the list in process_environ.c (caps and rendezvous; never tokens or keys). */
 int uma_process_environ_parse(const char *text, size_t length, struct uma_arena *arena, struct uma_process *process);
 /* /proc/PID/cgroup: the path under the memory controller (v1) or the unified hierarchy (v2, "0::"). Hybrid hosts have both: v1's memory wins. */
 int uma_process_cgroup_parse(const char *text, size_t length, const char *file, int *ret_version, const char **ret_path,

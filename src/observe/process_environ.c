@@ -131,7 +131,9 @@ static bool plain(const char *name, size_t length) {
 }
 
 static bool wanted(const char *name, size_t length) {
-    for (size_t i = 0; i < ELEMENTS(kept_names); i++) {
+    for (size_t i = 0; i < ELEMENTS(kept_names) && length > 0; i++) {
+        if (kept_names[i][0] != name[0]) /* an environment has a hundred names: most are turned away by one letter */
+            continue;
         size_t n = strlen(kept_names[i]);
         if (kept_names[i][n - 1] == '*' ? length > n - 1 && memcmp(name, kept_names[i], n - 1) == 0
                                         : length == n && memcmp(name, kept_names[i], n) == 0)
