@@ -92,8 +92,6 @@ static int write_out(const struct options *options, struct uma_snapshot *snapsho
     int r = uma_snapshot_format(snapshot, &text.data, &text.length, err);
     if (r < 0)
         return r;
-    _cleanup_free_
-    char *owned = text.data;
     if (options->output && strcmp(options->output, "-") != 0)
         return write_file(options->output, text.data, text.length, err);
     r = uma_command_print(&text);
