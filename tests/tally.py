@@ -27,6 +27,11 @@ def count(path, label):
                 print(f"skipped {label}: {name}{': ' + reason if reason else ''}", file=sys.stderr)
             else:
                 passed += 1
+        # a cmocka test that ends early says so in a comment (tests/unit/test.h) and was counted as passed above
+        for line in (suite.findtext("system-out") or "").splitlines():
+            if line.startswith("# SKIP "):
+                passed, skipped = passed - 1, skipped + 1
+                print(f"skipped {label}: {suite.get('name')}: {line[len('# SKIP '):]}", file=sys.stderr)
         # a program that crashed, timed out or broke its plan has no failing case of its own
         whole = int(suite.get("errors", 0)) + int(suite.get("failures", 0))
         if whole > bad_here:

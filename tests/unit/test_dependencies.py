@@ -187,7 +187,7 @@ def rule_unfinished(tree):
 def own_paths(root):
     """Paths that are this machine's alone: the checkout, an uncommon first folder, the user's home."""
     root = os.path.realpath(root)
-    found = {root}
+    found = {root} if root.count("/") >= 2 else set()  # "/name" is not told from the name of a program
     top = root.split("/")[1] if root.count("/") >= 2 else ""
     if top and top not in COMMON:
         found.add(f"/{top}/")

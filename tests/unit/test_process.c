@@ -361,7 +361,7 @@ static void races(void **state) {
 static void denied(void **state) {
     struct machine *m = *state;
     if (geteuid() != 0)
-        skip();
+        SKIP_BECAUSE("needs root to become another user");
     size_t size = 80 * UMA_MIB; /* makes this process one whose environment is wanted */
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
