@@ -21,6 +21,15 @@ static bool is_probe(pid_t pid) {
     return n > 0 && (strncmp(name, "umactl-probe\n", (size_t)n) == 0 || strncmp(name, "umactl\n", (size_t)n) == 0);
 }
 
+/* What the last reading of the tree found: an ended probe that its observer has not waited for yet stands at the head of waitid()'s queue
+ * and would hide those behind it. */
+static void reap_known(const struct uma_job *job) {
+    const pid_t *list;
+    size_t n = job->watch.tree ? uma_tree_ended_orphans(job->watch.tree, &list) : 0;
+    for (size_t i = 0; i < n; i++)
+        (void)waitpid(list[i], NULL, WNOHANG);
+}
+
 void uma_job_reap_orphans(const struct uma_job *job) {
     for (;;) {
         siginfo_t info = { 0 };
@@ -96,6 +105,11 @@ static void check_job(struct uma_job *job) {
     }
 }
 
+static void sample(struct uma_job *job) {
+    uma_watch_sample(&job->watch);
+    reap_known(job);
+}
+
 int uma_job_supervise(struct uma_job *job, struct uma_error *err) {
     _cleanup_close_ int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     int64_t period = (int64_t)(job->sample_seconds * 1e9);
@@ -115,7 +129,7 @@ int uma_job_supervise(struct uma_job *job, struct uma_error *err) {
         check_job(job);
         uint64_t expirations;
         if (!job->ended && timer >= 0 && read(timer, &expirations, sizeof(expirations)) == (ssize_t)sizeof(expirations))
-            uma_watch_sample(&job->watch);
+            sample(job);
         uma_job_reap_orphans(job);
     }
     return r;

@@ -139,7 +139,7 @@ def lines(path):
 def csv_new():
     with Sandbox() as s:
         path = s.file("log.csv")
-        equal(s.run("-q", "--csv", path, "--interval", "0.1", "--", "sleep", "0.5")[0], 0)
+        equal(s.run("-q", "--csv", path, "--interval", "0.1", "--", "sleep", "1.2")[0], 0)
         rows = lines(path)
         equal(rows[0].split(",")[:3], ["timestamp", "temperature.gpu", "power.draw"])
         equal(len(rows) >= 4, True, rows)
