@@ -273,7 +273,9 @@ struct uma_process {
     uint32_t argc;
     const char *const *argv; /* argc strings, as split at NUL; a title that was set over it is one string */
     uint32_t envc;
-    const char *const *env; /* "NAME=VALUE", only names on the list of variables that matter (process_environ.c), and only of processes that may hold the pool; never secrets */
+    /* "NAME=VALUE": only names on the list of variables that matter (process_environ.c), never secrets, and only of processes that may hold
+     * the pool (process.c) */
+    const char *const *env;
     struct uma_u64 rss, rss_anon, rss_file, rss_shmem, swap, pinned, locked, hugetlb; /* bytes */
     struct uma_u64 majfaults;
     struct uma_f64 cpu_seconds;

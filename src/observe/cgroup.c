@@ -353,8 +353,8 @@ static void read_limit(struct uma_cgroup_reader *reader, struct entry *e) {
     e->limit = r < 0 ? uma_no_u64(uma_validity_of_errno(r)) : uma_cgroup_number_parse(reader->text.data, reader->text.length);
 }
 
-/* The smaller of a cgroup's own limit and what its parents leave. Absent is no limit: the machine's root and cgroups that have no memory controller
- * have no such file. One that could not be read may be the smallest: unknown. */
+/* The smaller of a cgroup's own limit and what its parents leave. Absent is no limit: the machine's root and cgroups without a
+ * memory controller have no such file. One that could not be read may be the smallest: unknown. */
 static void combine(struct entry *e, int32_t index, const struct entry *parent) {
     e->effective_read = true;
     e->effective = parent ? parent->effective : uma_no_u64(UMA_UNLIMITED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cgroup.h - limits, usage and events of the cgroups that hold processes; each is read once however many processes it holds. v1 and v2, hybrid
- * hosts, cgroup namespaces. Kernel documents: admin-guide/cgroup-v1/memory.rst, admin-guide/cgroup-v2.rst.
+ * cgroup.h - limits, usage and events of the cgroups that hold processes; each is read once however many processes it holds.
+ * v1 and v2, hybrid hosts, cgroup namespaces. Kernel documents: admin-guide/cgroup-v1/memory.rst, admin-guide/cgroup-v2.rst.
  * Cgroups of small processes get their usage and limits only (the rest stays UMA_UNKNOWN): a desktop or server runs a hundred services,
  * and a full reading of each would cost more than all processes together.
  */
@@ -21,7 +21,7 @@ void uma_cgroups_begin(struct uma_cgroup_reader *reader, struct uma_snapshot *sn
 int32_t uma_cgroups_add(struct uma_cgroup_reader *reader, int version, const char *path, size_t length);
 /* It has `bytes` of memory, and `candidate`: it may hold the pool, so that its cgroup is worth a full reading. */
 void uma_cgroups_weigh(struct uma_cgroup_reader *reader, int32_t index, uint64_t bytes, bool candidate);
-/* Read them all; fills snapshot->cgroups and snapshot->containers. false: some were left out for want of memory or beyond UMA_CGROUPS_MAX. */
+/* Read them all; fills snapshot->cgroups and snapshot->containers. false: some were left out (no memory, beyond UMA_CGROUPS_MAX). */
 bool uma_cgroups_finish(struct uma_cgroup_reader *reader);
 /* After finish: index into snapshot->containers of the processes of this cgroup, or -1. */
 int32_t uma_cgroups_container(const struct uma_cgroup_reader *reader, int32_t index);

@@ -4,8 +4,8 @@
  *   every process      stat (it tells kernel threads, which end there: they have no memory, command line or cgroup of interest)
  *   others             status (resident set by kind, swap, pinned), cmdline, cgroup
  *   candidates         oom_score_adj and the listed variables of environ
- * A candidate has 64 MiB, or a name or command line of an engine. 64 MiB: every process that has initialised CUDA or imported a framework is far
- * beyond it, nearly every service far below; engines by name because a daemon such as `ollama serve` is small but its environment
+ * A candidate has 64 MiB, or a name or command line of an engine. 64 MiB: every process that has initialised CUDA or imported a framework
+ * is far beyond it, nearly every service far below; engines by name because a daemon such as `ollama serve` is small but its environment
  * caps the runners it starts. Environments of other processes are nobody's business.
  *
  * A process may end between any two reads. Its folder is opened once and the files are read through it, so that a number which is
@@ -258,7 +258,7 @@ static int read_oom(struct open_process *open) {
     return r;
 }
 
-/* The parts behind stat, in the order in which they are wanted. -ESRCH when the process ended meanwhile; other failures are in the fields. */
+/* The parts behind stat, in the order in which they are wanted. -ESRCH when it ended meanwhile; other failures are in the fields. */
 static int read_parts(struct open_process *open) {
     static int (*const always[])(struct open_process *) = { read_status, read_cmdline, read_cgroup };
     static int (*const if_candidate[])(struct open_process *) = { read_oom, read_environ };

@@ -243,8 +243,8 @@ static bool controllers_have(const char *list, size_t length, const char *name) 
     return false;
 }
 
-/* How good a line is: the memory controller's own hierarchy (v1), the unified one, systemd's own tree (names units and containers even where
- * memory is accounted nowhere). 0: no use. */
+/* How good a line is: the memory controller's own hierarchy (v1), the unified one, systemd's own tree (names units and
+ * containers even where memory is accounted nowhere). 0: no use. */
 static int cgroup_rank(const char *controllers, size_t length) {
     if (controllers_have(controllers, length, "memory"))
         return 3;

@@ -101,7 +101,7 @@ static size_t argument_end(const struct scan *scan, size_t from) {
     return nul ? (size_t)(nul - scan->s) : scan->n;
 }
 
-/* "NAME=VALUE", "--name=VALUE", "name: VALUE", "\"name\": \"VALUE\"": true when there was a value, which is masked. `name_end`: after NAME. */
+/* "NAME=VALUE", "--name=VALUE", "name: VALUE", "\"name\": \"VALUE\"": true when there is a value; it is masked. `name_end`: after NAME. */
 static bool mask_assigned(struct scan *scan, size_t name_end, bool at_argument) {
     size_t i = name_end, n = scan->n;
     while (i < n && quote(scan->s[i]))
