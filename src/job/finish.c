@@ -226,6 +226,7 @@ void uma_job_finish(struct uma_job *job) {
     if (shared_interrupt)
         (void)kill(0, SIGINT); /* Ctrl-C is for the whole pipeline or script; the terminal told only the job */
     if (job->watch.tree) {
+        job->watch.row_due_ns = INT64_MAX; /* the last row is written below, with the end in it */
         uma_watch_sample(&job->watch);
         kills = job->watch.snapshot.vmstat.oom_kill;
     }
