@@ -46,12 +46,12 @@ static void cache_starves_cuda(struct uma_problem_site *site) {
     uint64_t cache =
         uma_add(l->bytes[UMA_LEDGER_CACHE_CLEAN], uma_add(l->bytes[UMA_LEDGER_CACHE_DIRTY], l->bytes[UMA_LEDGER_CACHE_MAPPED]));
     const struct uma_holder *gpu = largest_on_gpu(site);
-    const char *holder =
-        gpu ? uma_problem_text(site, "; %s of GPU memory is held by %s (pid %d)", uma_problem_bytes(site, gpu->gpu_bytes.value),
-                               gpu->name ? gpu->name : gpu->kind, (int)gpu->pid)
-            : "";
+    const char *holder = gpu ? uma_problem_text(site, "; %s of GPU memory is held by %s (%s, pid %d%s%s)",
+                                                uma_problem_bytes(site, gpu->gpu_bytes.value), gpu->name ? gpu->name : gpu->kind, gpu->kind,
+                                                (int)gpu->pid, gpu->model ? ", " : "", gpu->model ? gpu->model : "")
+                             : "";
     uma_problem_add(site, "cache-starves-cuda", UMA_WARNING, "page cache makes CUDA programs see almost no free memory",
-                    "umactl cache evict --all-models",
+                    "sync; sudo sysctl vm.drop_caches=1", /* clean cache only: 2 and 3 would take the kernel's own caches too */
                     "MemFree, which cudaMemGetInfo reports, is %s; %s are available; page cache has %s%s",
                     uma_problem_bytes(site, h->now.value), uma_problem_bytes(site, uma_add(h->now.value, credit)),
                     uma_problem_bytes(site, cache), holder);
