@@ -93,10 +93,10 @@ static void container_limit_not_cuda(struct uma_problem_site *site) {
 /* ---- two heavy jobs ----------------------------------------------------------------------------------------- */
 
 struct job {
-    int32_t root; /* the oldest process that is still part of the job */
     const char *container;
     const struct uma_holder *first; /* its largest process */
     uint64_t gpu, envelope;         /* now, and what it may grow to when that is known */
+    int32_t root;                   /* the oldest process that is still part of the job */
     bool capped;
 };
 

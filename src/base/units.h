@@ -13,6 +13,7 @@
 #define UMA_KIB 1024ull
 #define UMA_MIB (1024ull * 1024)
 #define UMA_GIB (1024ull * 1024 * 1024)
+#define UMA_SECOND_NS INT64_C(1000000000)
 
 /*
  * Parse an unsigned decimal at [s, end). Returns the first character after it, or NULL when there is no digit or it overflows.

@@ -69,7 +69,7 @@ static int help(const struct uma_command *const *table, size_t n) {
 int uma_command_dispatch(const struct uma_command *const *table, size_t n, int argc, char **argv) {
     static char *alone[] = { NULL, NULL };
     if (argc < 2) {
-        alone[0] = (char *)(uintptr_t)table[0]->name;
+        (void)memcpy(&alone[0], &table[0]->name, sizeof(alone[0])); /* argv is not const for historical reasons only */
         return table[0]->run(1, alone);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)

@@ -98,7 +98,7 @@ static void power_stuck(struct uma_detector *d, const struct uma_detect_input *i
     }
     if (d->stuck_for++ == 0)
         d->stuck_since_ns = in->monotonic_ns;
-    if (!d->stuck && in->monotonic_ns - d->stuck_since_ns >= STUCK_SECONDS * 1000000000ll) {
+    if (!d->stuck && in->monotonic_ns - d->stuck_since_ns >= STUCK_SECONDS * UMA_SECOND_NS) {
         char detail[160];
         (void)snprintf(detail, sizeof(detail), "%.0f %% busy at %" PRIu64 " MHz and %.1f W with no throttle reason",
                        100 * g->utilization.value, g->sm_hertz.value / 1000000, g->watts.value);
@@ -183,7 +183,7 @@ static void pressure(struct uma_detector *d, const struct uma_detect_input *in, 
         return;
     if (some < PRESSURE_SOME && !(full >= PRESSURE_FULL)) {
         d->pressed_for = 0;
-        if (d->pressed && in->monotonic_ns - d->calm_since_ns >= CALM_SECONDS * 1000000000ll)
+        if (d->pressed && in->monotonic_ns - d->calm_since_ns >= CALM_SECONDS * UMA_SECOND_NS)
             d->pressed = false;
         return;
     }

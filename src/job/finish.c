@@ -176,7 +176,7 @@ struct uma_u64 uma_available_with_lists(const struct uma_snapshot *snapshot) {
 /* The last growth before the end falls between two samples; the kernel's own mark of the ended process knows it (getrusage(2), ru_maxrss in KiB). */
 static void last_peak(struct uma_job *job) {
     struct uma_run *run = &job->run;
-    uint64_t most = (uint64_t)MAX_OF(job->usage.ru_maxrss, 0l) * 1024;
+    uint64_t most = (uint64_t)MAX_OF(job->usage.ru_maxrss, 0L) * 1024;
     uint64_t seen = run->peak_process_rss.validity == UMA_KNOWN ? run->peak_process_rss.value : 0;
     if (most <= seen)
         return;

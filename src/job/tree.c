@@ -17,9 +17,9 @@ enum {
     PIDS_MAX = 4194304,    /* PID_MAX_LIMIT of 64-bit kernels */
 };
 
-#define SHARE_INTERVAL_NS (5 * 1000000000ll) /* smaps_rollup no more often than this, and ... */
-#define SHARE_COST 100                       /* ... never for more than 1 % of the time: it walks page tables and holds the mmap lock */
-#define SHARE_LEAST (16 * UMA_MIB)           /* processes below this do not move the total */
+#define SHARE_INTERVAL_NS (5 * UMA_SECOND_NS) /* smaps_rollup no more often than this, and ... */
+#define SHARE_COST 100                        /* ... never for more than 1 % of the time: it walks page tables and holds the mmap lock */
+#define SHARE_LEAST (16 * UMA_MIB)            /* processes below this do not move the total */
 
 enum mark { MARK_NEW = 0, MARK_FOREIGN, MARK_JOB };
 
@@ -114,9 +114,9 @@ static int list_pids(struct uma_tree *tree) {
         return -errno;
     (void)TAKE_FD(copy);
     struct entry *array = tree->last;
-    size_t n = tree->n_last, room = tree->room_last;
+    size_t n = 0, room = tree->room_last;
     tree->last = tree->now, tree->n_last = tree->n_now, tree->room_last = tree->room_now;
-    tree->now = array, tree->n_now = n = 0, tree->room_now = room;
+    tree->now = array, tree->n_now = 0, tree->room_now = room;
     for (struct dirent *d; (d = readdir(dir));) {
         uint64_t pid;
         const char *end = d->d_name + strlen(d->d_name);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SAVE_INTERVAL_NS (5 * 1000000000ll) /* what a killed umactl loses of the record's peaks at most; samples.csv has the rest */
+#define SAVE_INTERVAL_NS (5 * UMA_SECOND_NS) /* what a killed umactl loses of the record's peaks at most; samples.csv has the rest */
 
 void uma_job_tell(const char *format, ...) {
     char message[2048];

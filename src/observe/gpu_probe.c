@@ -11,8 +11,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define SECOND INT64_C(1000000000)
-
 /* Probes that were killed and have not died: after this many, with ever longer pauses between them, the oldest is left to init. */
 enum { UNDEAD_MAX = 8 };
 /* Milliseconds that a process which was just killed, or just closed its socket, is given to be over. Only a stuck one needs more. */
@@ -104,7 +102,7 @@ static void fail(struct uma_probe *probe, bool hung, const char *why) {
     probe->hung = hung;
     (void)snprintf(probe->trouble, sizeof(probe->trouble), "%s", why);
     probe->pause = probe->pause > 0 ? MIN_OF(probe->pause * 2, UMA_PROBE_PAUSE_LAST) : UMA_PROBE_PAUSE_FIRST;
-    probe->pause_until_ns = uma_monotonic_ns() + (int64_t)(probe->pause * SECOND);
+    probe->pause_until_ns = uma_monotonic_ns() + (int64_t)(probe->pause * UMA_SECOND_NS);
 }
 
 static bool send_question(struct uma_probe *probe) {
@@ -182,7 +180,7 @@ static int message_length(const struct uma_probe *probe, size_t *ret_length) {
 
 /* Read until the answer is whole. 1: it is; 0: the deadline passed; negative: it will not come, and `why` says so. */
 static int receive(struct uma_probe *probe, char *why, size_t size) {
-    int64_t until = probe->asked_ns + (int64_t)(probe->deadline * SECOND);
+    int64_t until = probe->asked_ns + (int64_t)(probe->deadline * UMA_SECOND_NS);
     for (;;) {
         size_t wanted = 0;
         if (message_length(probe, &wanted) < 0) {
@@ -250,7 +248,7 @@ static int accept_answer(struct uma_probe *probe, struct uma_arena *arena, struc
     probe->last = kept;
     probe->last_length = length;
     probe->last_time_ns = gpus.source.time_ns = (uma_now_ns() - (now - finished)) / 1000 * 1000; /* whole microseconds */
-    probe->last_latency = (double)(finished - probe->asked_ns) / SECOND;
+    probe->last_latency = (double)(finished - probe->asked_ns) / UMA_SECOND_NS;
     gpus.latency_seconds = (struct uma_f64){ probe->last_latency, UMA_KNOWN };
     probe->hung = false;
     probe->trouble[0] = '\0';
@@ -259,7 +257,7 @@ static int accept_answer(struct uma_probe *probe, struct uma_arena *arena, struc
     if (!probe->keep)
         retire(probe);
     else if (gpus.source.validity == UMA_ABSENT)
-        probe->pause_until_ns = now + (int64_t)(UMA_PROBE_ABSENT_PAUSE * SECOND);
+        probe->pause_until_ns = now + (int64_t)(UMA_PROBE_ABSENT_PAUSE * UMA_SECOND_NS);
     *ret_gpus = gpus;
     return 0;
 }

@@ -14,7 +14,7 @@
  * sysfs does not tell of a chip that was added (its folders have no usable times), so a long-running reader looks again once a minute: a
  * module such as spark_hwmon loaded later is seen, at the cost of one discovery (a few hundred small files) a minute.
  */
-#define REDISCOVER_NS (60 * 1000000000ll)
+#define REDISCOVER_NS (60 * UMA_SECOND_NS)
 
 enum { LIST_MAX = 16384, NAME_MAX_BYTES = 64 };
 

@@ -126,7 +126,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*hold)(size_t bytes);
-    } kinds[] = { { "anon", hold_anon }, { "tmpfs", hold_tmpfs }, { "memfd", hold_memfd }, { "pipe", hold_pipe }, { "packet", hold_packet }, { "uring", hold_uring } };
+    } kinds[] = { { "anon", hold_anon }, { "tmpfs", hold_tmpfs },   { "memfd", hold_memfd },
+                  { "pipe", hold_pipe }, { "packet", hold_packet }, { "uring", hold_uring } };
     unsigned long long bytes;
     if (argc != 3 || sscanf(argv[2], "%llu", &bytes) != 1 || bytes == 0 || bytes > (1ull << 40)) {
         (void)fprintf(stderr, "usage: %s anon|tmpfs|memfd|pipe|packet|uring BYTES\n", argv[0]);
