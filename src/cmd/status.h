@@ -39,7 +39,7 @@ void uma_status_heat_text(struct uma_text *text, const struct uma_snapshot *snap
 /* The board's own sensor (acpitz; Tegra's board zones), the hottest of them; unknown where there is none. */
 struct uma_f64 uma_status_board_celsius(const struct uma_snapshot *snapshot);
 /*
- * Name of bit `bit` of throttle_reasons ("sw_power_cap", "hw_slowdown"); NULL for a bit that nvml.h 13.3 does not name. Idle is a reason
+ * Name of bit `bit` of throttle_reasons ("sw_power_cap", "hw_slowdown"); NULL for a bit that uma.h does not name. Idle is a reason
  * for low clocks but no throttling: UMA_REASON_GPU_IDLE is left out of the lists that are made with this.
  */
 const char *uma_reason_name(uint64_t bit);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 const char *uma_reason_name(uint64_t bit) {
-    static const char *const names[] = { "gpu_idle",   "applications_clocks", "sw_power_cap",   "hw_slowdown",   "sync_boost",
-                                         "sw_thermal", "hw_thermal",          "hw_power_brake", "display_clocks" };
+    static const char *const names[] = { "gpu_idle",   "applications_clocks", "sw_power_cap",   "hw_slowdown", "sync_boost", "sw_thermal",
+                                         "hw_thermal", "hw_power_brake",      "display_clocks", "board_limit", "reliability" };
     for (size_t i = 0; i < ELEMENTS(names); i++)
         if (bit == 1ull << i)
             return names[i];

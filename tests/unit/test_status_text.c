@@ -31,7 +31,7 @@ static void serving(struct uma_snapshot *s, struct uma_account *a) {
                             .watts = KNOWN(91.25),
                             .sm_hertz = KNOWN(2418000000),
                             .utilization = KNOWN(0.96),
-                            .throttle_reasons = KNOWN(UMA_REASON_SW_POWER_CAP | UMA_REASON_GPU_IDLE | 0x200) };
+                            .throttle_reasons = KNOWN(UMA_REASON_SW_POWER_CAP | UMA_REASON_GPU_IDLE | UMA_REASON_BOARD_LIMIT | 0x800) };
     s->gpus.source.validity = UMA_KNOWN;
     s->gpus.n = 1;
     s->gpus.list = &gpu;
@@ -145,7 +145,7 @@ static void test_the_budget_stands_first(void **state) {
     assert_has(t, "97.7 GiB of cache count as used there");
     assert_has(t, "GB10 71 C (13 to limit), 91 W, 2418 MHz, 96 % busy,");
     assert_has(t, "throttled");
-    assert_has(t, "sw_power_cap+0x200");
+    assert_has(t, "sw_power_cap+board_limit+0x800");
     assert_has(t, "spark-1, dgx-spark, ");
     assert_null(strstr(t, "gpu_idle"));
     assert_has(t, "umactl cache evict --all");
