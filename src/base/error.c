@@ -34,22 +34,3 @@ int uma_error_text(struct uma_error *err, int code, const char *format, ...) {
     va_end(ap);
     return r;
 }
-
-int uma_error_wrap(struct uma_error *err, const char *format, ...) {
-    if (!err)
-        return -EIO;
-    char before[UMA_ERROR_TEXT_MAX];
-    (void)memcpy(before, err->text, sizeof(before));
-    before[sizeof(before) - 1] = '\0';
-    va_list ap;
-    va_start(ap, format);
-    int n = vsnprintf(err->text, sizeof(err->text), format, ap);
-    va_end(ap);
-    if (n < 0)
-        n = 0;
-    if ((size_t)n < sizeof(err->text))
-        (void)snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", before);
-    if (err->code >= 0)
-        err->code = -EIO;
-    return err->code;
-}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * error.h - the error convention. A function that can fail returns 0 or a positive result, or a negative errno with *err set.
- * `err` may be NULL everywhere. Callers add context with uma_error_wrap(): "reading the machine: proc/meminfo:3: ...".
+ * `err` may be NULL everywhere. The message says the whole of it, file, place and what was expected: nobody above has to add to it.
  * Text from files (names, paths) in an error is escaped when the error is *printed*, not when it is made.
  */
 #pragma once
@@ -15,5 +15,3 @@
 int uma_error_set(struct uma_error *err, int code, const char *format, ...) UMA_PRINTF(3, 4);
 /* The same without strerror: for malformed input, where the message says it all. Returns -code. */
 int uma_error_text(struct uma_error *err, int code, const char *format, ...) UMA_PRINTF(3, 4);
-/* Put "context: " before what *err says. Returns err->code (or -EIO when err is NULL or unset). */
-int uma_error_wrap(struct uma_error *err, const char *format, ...) UMA_PRINTF(2, 3);

@@ -2,6 +2,7 @@
 #include "base/root.h"
 
 #include "base/units.h"
+#include "base/write.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -150,14 +151,8 @@ static int read_all(const struct uma_root *root, int fd, const char *path, size_
     uma_text_reset(into);
     enum { STEP = 4096 };
     for (;;) {
-        if (into->capacity - into->length < STEP + 1) {
-            size_t capacity = MAX_OF(into->capacity * 2, (size_t)(2 * STEP));
-            char *data = realloc(into->data, capacity);
-            if (!data)
-                return failed(root, path, ENOMEM, err);
-            into->data = data;
-            into->capacity = capacity;
-        }
+        if (!uma_text_reserve(into, into->length ? STEP : 2 * STEP - 1))
+            return failed(root, path, ENOMEM, err);
         size_t room = MIN_OF(into->capacity - into->length - 1, max + 1 - into->length);
         ssize_t n = seekable ? pread(fd, into->data + into->length, room, (off_t)into->length) : read(fd, into->data + into->length, room);
         if (n < 0 && errno == EINTR)
@@ -206,15 +201,8 @@ int uma_root_record(struct uma_root *root, const char *path, const char *text, s
     _cleanup_close_ int fd = openat(at, part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return uma_error_set(err, errno, "%s/%s", root->capture, path);
-    for (size_t done = 0; done < length;) {
-        ssize_t n = write(fd, text + done, length - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return uma_error_set(err, errno, "%s/%s", root->capture, path);
-        done += (size_t)n;
-    }
-    return 0;
+    int r = uma_write_all(fd, text, length);
+    return r < 0 ? uma_error_set(err, -r, "%s/%s", root->capture, path) : 0;
 }
 
 int uma_root_read_unrecorded(struct uma_root *root, const char *path, size_t max, struct uma_text *into, struct uma_error *err) {
@@ -259,13 +247,8 @@ int uma_root_read_attribute(struct uma_root *root, const char *path, size_t max,
         *kept = fd;
     }
     uma_text_reset(into);
-    if (into->capacity < max + 2) {
-        char *data = realloc(into->data, max + 2);
-        if (!data)
-            return failed(root, path, ENOMEM, err);
-        into->data = data;
-        into->capacity = max + 2;
-    }
+    if (!uma_text_reserve(into, max + 1))
+        return failed(root, path, ENOMEM, err);
     ssize_t n;
     do
         n = pread(*kept, into->data, max + 1, 0);
@@ -296,14 +279,8 @@ static int read_short(int fd, size_t max, struct uma_text *into) {
     uma_text_reset(into);
     enum { FIRST = 8192 };
     for (;;) {
-        if (into->capacity - into->length < FIRST / 2) {
-            size_t capacity = MAX_OF(into->capacity * 2, (size_t)FIRST);
-            char *data = realloc(into->data, capacity);
-            if (!data)
-                return -ENOMEM;
-            into->data = data;
-            into->capacity = capacity;
-        }
+        if (!uma_text_reserve(into, into->length ? FIRST / 2 : FIRST - 1))
+            return -ENOMEM;
         size_t room = MIN_OF(into->capacity - into->length - 1, max + 1 - into->length);
         ssize_t n = read(fd, into->data + into->length, room);
         if (n < 0 && errno == EINTR)

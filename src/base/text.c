@@ -13,11 +13,12 @@ void uma_text_done(struct uma_text *text) {
 
 void uma_text_reset(struct uma_text *text) {
     text->length = 0;
+    text->failed = false;
     if (text->data)
         text->data[0] = '\0';
 }
 
-static bool reserve(struct uma_text *text, size_t more) {
+bool uma_text_reserve(struct uma_text *text, size_t more) {
     if (text->failed || more > SIZE_MAX / 4 - text->length - 1) {
         text->failed = true;
         return false;
@@ -37,7 +38,7 @@ static bool reserve(struct uma_text *text, size_t more) {
 }
 
 void uma_text_append_n(struct uma_text *text, const char *s, size_t n) {
-    if (!reserve(text, n))
+    if (!uma_text_reserve(text, n))
         return;
     (void)memcpy(text->data + text->length, s, n);
     text->length += n;
@@ -53,7 +54,7 @@ void uma_text_char(struct uma_text *text, char c) {
 }
 
 void uma_text_pad(struct uma_text *text, size_t n) {
-    if (!reserve(text, n))
+    if (!uma_text_reserve(text, n))
         return;
     (void)memset(text->data + text->length, ' ', n);
     text->length += n;
@@ -67,7 +68,7 @@ void uma_text_printf(struct uma_text *text, const char *format, ...) {
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, format, ap);
     va_end(ap);
-    if (n >= 0 && reserve(text, (size_t)n)) {
+    if (n >= 0 && uma_text_reserve(text, (size_t)n)) {
         (void)vsnprintf(text->data + text->length, (size_t)n + 1, format, again);
         text->length += (size_t)n;
     }

@@ -19,7 +19,10 @@ struct uma_text {
 };
 
 void uma_text_done(struct uma_text *text);
+/* Empty and not failed, as a new one, but with its memory. */
 void uma_text_reset(struct uma_text *text);
+/* Room for `more` bytes and the NUL behind them; false, and the text has failed, when there is none. */
+bool uma_text_reserve(struct uma_text *text, size_t more);
 void uma_text_append(struct uma_text *text, const char *s);
 void uma_text_append_n(struct uma_text *text, const char *s, size_t n);
 void uma_text_char(struct uma_text *text, char c);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/command.h"
 
-#include <poll.h>
+#include "base/write.h"
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,26 +10,11 @@
 
 /* ---- writing ------------------------------------------------------------------------------------------------ */
 
-static int write_all(int fd, const char *data, size_t length) {
-    while (length > 0) {
-        ssize_t n = write(fd, data, length);
-        if (n >= 0) {
-            data += n;
-            length -= (size_t)n;
-        } else if (errno == EAGAIN) { /* a pipe that someone else set non-blocking */
-            struct pollfd p = { .fd = fd, .events = POLLOUT };
-            (void)poll(&p, 1, -1);
-        } else if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
-}
-
 int uma_command_write(int fd, const char *data, size_t length) {
     /* SIGPIPE is ignored only while writing: a job started by `run` must inherit the default. */
     struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
     bool ignoring = sigaction(SIGPIPE, &ignore, &old) == 0;
-    int r = write_all(fd, data, length);
+    int r = uma_write_all(fd, data, length);
     if (ignoring)
         (void)sigaction(SIGPIPE, &old, NULL);
     return r;

@@ -2,6 +2,8 @@
 /* The folder of a run record on the disk. Its content is run_record.c's. */
 #include "record/run_record.h"
 
+#include "base/write.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,19 +68,6 @@ int uma_run_folder_create(const char *id, struct uma_run_folder *ret_folder, str
     return 0;
 }
 
-static int write_all(int fd, const char *s, size_t n) {
-    while (n > 0) {
-        ssize_t k = write(fd, s, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return k < 0 ? -errno : -ENOSPC;
-        s += k;
-        n -= (size_t)k;
-    }
-    return 0;
-}
-
 int uma_run_folder_put(struct uma_run_folder *folder, const char *file, const char *text, size_t length, bool durable,
                        struct uma_error *err) {
     char temporary[64];
@@ -88,7 +77,7 @@ int uma_run_folder_put(struct uma_run_folder *folder, const char *file, const ch
     _cleanup_close_ int fd = openat(folder->dir_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return uma_error_set(err, errno, "writing %s/%s", folder->path, file);
-    int r = write_all(fd, text, length);
+    int r = uma_write_all(fd, text, length);
     if (r == 0 && durable && fdatasync(fd) < 0)
         r = -errno;
     if (r == 0 && renameat(folder->dir_fd, temporary, folder->dir_fd, file) < 0)
@@ -107,7 +96,7 @@ int uma_run_folder_event(struct uma_run_folder *folder, const struct uma_event *
     uma_event_format(event, &line);
     if (line.failed)
         return -ENOMEM;
-    return write_all(folder->events_fd, line.data, line.length);
+    return uma_write_all(folder->events_fd, line.data, line.length);
 }
 
 void uma_run_folder_close(struct uma_run_folder *folder) {
