@@ -4,39 +4,21 @@
 
 #include "base/units.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
-static bool is_probe(pid_t pid) {
-    char path[64], name[32];
-    (void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : -1;
-    /* "umactl": a child of the GPU observer that has not executed the probe yet; a job's orphan of that name is reaped a moment later by init */
-    return n > 0 && (strncmp(name, "umactl-probe\n", (size_t)n) == 0 || strncmp(name, "umactl\n", (size_t)n) == 0);
-}
-
-/* What the last reading of the tree found: an ended probe that its observer has not waited for yet stands at the head of waitid()'s queue
- * and would hide those behind it. */
-static void reap_known(const struct uma_job *job) {
-    const pid_t *list;
-    size_t n = job->watch.tree ? uma_tree_ended_orphans(job->watch.tree, &list) : 0;
-    for (size_t i = 0; i < n; i++)
-        (void)waitpid(list[i], NULL, WNOHANG);
-}
-
+/*
+ * Everything that ended under umactl but the job itself: the job's orphans, for which umactl is the reaper. The GPU probe is among them; its client takes
+ * a probe that somebody else waited for as ended (gpu_probe_start.h) and signals it by pidfd, never by a number that may be another's by then.
+ */
 void uma_job_reap_orphans(const struct uma_job *job) {
     for (;;) {
         siginfo_t info = { 0 };
-        /* look first: the probe is its observer's to wait for */
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
             return;
-        if (info.si_pid == job->launched.pid || is_probe(info.si_pid))
+        if (info.si_pid == job->launched.pid) /* check_job() wants its status; its SIGCHLD wakes the loop again */
             return;
         (void)waitpid(info.si_pid, NULL, WNOHANG);
     }
@@ -105,11 +87,6 @@ static void check_job(struct uma_job *job) {
     }
 }
 
-static void sample(struct uma_job *job) {
-    uma_watch_sample(&job->watch);
-    reap_known(job);
-}
-
 int uma_job_supervise(struct uma_job *job, struct uma_error *err) {
     _cleanup_close_ int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     int64_t period = (int64_t)(job->sample_seconds * 1e9);
@@ -129,7 +106,7 @@ int uma_job_supervise(struct uma_job *job, struct uma_error *err) {
         check_job(job);
         uint64_t expirations;
         if (!job->ended && timer >= 0 && read(timer, &expirations, sizeof(expirations)) == (ssize_t)sizeof(expirations))
-            sample(job);
+            uma_watch_sample(&job->watch);
         uma_job_reap_orphans(job);
     }
     return r;

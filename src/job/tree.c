@@ -13,7 +13,6 @@ enum {
     FILE_MAX = 8192, /* status and stat of one process; their length does not depend on the process's own choices beyond 64 bytes of name */
     PASSES_MAX = 64, /* generations of new processes resolved per reading when pids run backwards; the rest is found by the next one */
     RECHECK_READINGS = 64, /* a foreign pid that was reused by the job is found after this many readings at the latest */
-    ENDED_MAX = 256,       /* ended orphans noted per reading; the rest waits for the next one */
     PIDS_MAX = 4194304,    /* PID_MAX_LIMIT of 64-bit kernels */
 };
 
@@ -42,8 +41,6 @@ struct uma_tree {
     unsigned readings;
     double share; /* how much of the sum over processes is there once shared pages are counted once */
     int64_t share_next_ns;
-    size_t n_ended;
-    pid_t ended[ENDED_MAX];
 };
 
 struct uma_tree *uma_tree_new(pid_t root_pid, pid_t umactl_pid, const struct uma_cgroup_scope *scope) {
@@ -218,7 +215,7 @@ static void follow_parents(struct uma_tree *tree) {
 
 static int read_processes(struct uma_tree *tree) {
     char buffer[FILE_MAX];
-    tree->n_list = tree->n_ended = 0;
+    tree->n_list = 0;
     for (size_t i = 0; i < tree->n_now; i++) {
         uint64_t ticks;
         if (tree->now[i].mark != MARK_JOB)
@@ -229,11 +226,8 @@ static int read_processes(struct uma_tree *tree) {
         struct uma_tree_process *p = &tree->list[tree->n_list];
         if (n <= 0 || uma_tree_stat_parse(buffer, (size_t)n, p, &ticks) < 0)
             continue;
-        if (p->state == 'Z' || p->state == 'X') {
-            if (p->ppid == tree->umactl_pid && p->pid != tree->root_pid && tree->n_ended < ENDED_MAX)
-                tree->ended[tree->n_ended++] = p->pid;
+        if (p->state == 'Z' || p->state == 'X')
             continue;
-        }
         p->cpu_seconds = (double)ticks / tree->ticks_per_second;
         n = read_file(tree, p->pid, "status", buffer);
         if (n > 0)
@@ -368,11 +362,6 @@ int uma_tree_read(struct uma_tree *tree, struct uma_tree_reading *ret_reading, s
 size_t uma_tree_processes(const struct uma_tree *tree, const struct uma_tree_process **ret_list) {
     *ret_list = tree->list;
     return tree->n_list;
-}
-
-size_t uma_tree_ended_orphans(const struct uma_tree *tree, const pid_t **ret_list) {
-    *ret_list = tree->ended;
-    return tree->n_ended;
 }
 
 bool uma_tree_contains(const struct uma_tree *tree, pid_t pid) {

@@ -50,6 +50,4 @@ struct uma_tree *uma_tree_free(struct uma_tree *tree);
 int uma_tree_read(struct uma_tree *tree, struct uma_tree_reading *ret_reading, struct uma_error *err);
 /* The processes of the last reading, by pid. Zombies are not among them. */
 size_t uma_tree_processes(const struct uma_tree *tree, const struct uma_tree_process **ret_list);
-/* Children of umactl that came to it as the job's orphans and had ended at the last reading: to be waited for, once. */
-size_t uma_tree_ended_orphans(const struct uma_tree *tree, const pid_t **ret_list);
 bool uma_tree_contains(const struct uma_tree *tree, pid_t pid);
