@@ -108,7 +108,7 @@ int uma_gpu_share_build(const struct uma_snapshot *snapshot, struct uma_arena *a
             n_complete += list_is_complete(snapshot, gpu) ? 1 : 0;
         }
         if (vendor_is(gpu, "amd") && uma_usable(gpu->gtt_total.validity) && uma_usable(gpu->gtt_used.validity))
-            share.gtt_left = uma_known(uma_add(uma_or(share.gtt_left, 0), uma_sub(gpu->gtt_total.value, gpu->gtt_used.value)));
+            share.gtt_left = uma_known_u64(uma_add(uma_or(share.gtt_left, 0), uma_sub(gpu->gtt_total.value, gpu->gtt_used.value)));
     }
     share.n = merge_gpus(share.list, share.n);
     for (size_t i = 0; i < share.n; i++) {

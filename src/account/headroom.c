@@ -40,7 +40,7 @@ static uint64_t low_watermarks(const struct uma_zones *zones) {
 static struct uma_u64 estimated_available(const struct uma_snapshot *snapshot) {
     const struct uma_meminfo *m = &snapshot->meminfo;
     if (!uma_usable(m->mem_free.validity))
-        return uma_not_known(UMA_UNKNOWN);
+        return uma_no_u64(UMA_UNKNOWN);
     uint64_t low = low_watermarks(&snapshot->zones), cache;
     if (uma_usable(m->active_file.validity) && uma_usable(m->inactive_file.validity))
         cache = uma_add(m->active_file.value, m->inactive_file.value);
@@ -49,11 +49,11 @@ static struct uma_u64 estimated_available(const struct uma_snapshot *snapshot) {
     uint64_t slab = uma_or(m->sreclaimable, 0);
     uint64_t available = uma_sub(m->mem_free.value, low);
     available = uma_add(available, cache - (cache / 2 < low ? cache / 2 : low));
-    return uma_known(uma_add(available, slab - (slab / 2 < low ? slab / 2 : low)));
+    return uma_known_u64(uma_add(available, slab - (slab / 2 < low ? slab / 2 : low)));
 }
 
 static void fill_blocks(const struct uma_zones *zones, struct uma_headroom *h) {
-    h->largest_free_block = uma_not_known(zones->buddyinfo.validity == UMA_ABSENT ? UMA_ABSENT : UMA_UNKNOWN);
+    h->largest_free_block = uma_no_u64(zones->buddyinfo.validity == UMA_ABSENT ? UMA_ABSENT : UMA_UNKNOWN);
     if (!uma_usable(zones->page_size.validity) || zones->page_size.value == 0)
         return;
     for (size_t z = 0; z < zones->n_zones; z++) {
@@ -63,10 +63,10 @@ static void fill_blocks(const struct uma_zones *zones, struct uma_headroom *h) {
             uint64_t block = uma_mul(zones->page_size.value, (uint64_t)1 << order);
             h->free_by_order[order] = uma_add(h->free_by_order[order], uma_mul(zone->blocks[order], block));
             if (zone->blocks[order] > 0 && block > uma_or(h->largest_free_block, 0))
-                h->largest_free_block = uma_known(block);
+                h->largest_free_block = uma_known_u64(block);
         }
         if (orders > 0 && !uma_usable(h->largest_free_block.validity))
-            h->largest_free_block = uma_known(0);
+            h->largest_free_block = uma_known_u64(0);
         h->n_orders = orders > h->n_orders ? orders : h->n_orders;
     }
 }
@@ -86,15 +86,15 @@ static void fill_available(const struct uma_snapshot *snapshot, struct uma_headr
         h->available_estimated = uma_usable(raw.validity);
     }
     h->available = raw;
-    h->reclaimable_cache = uma_not_known(UMA_UNKNOWN);
+    h->reclaimable_cache = uma_no_u64(UMA_UNKNOWN);
     if (uma_usable(raw.validity)) {
         h->available.value = uma_sub(raw.value, uma_or(h->cma_lost, 0));
         if (uma_usable(m->mem_free.validity))
-            h->reclaimable_cache = uma_known(uma_sub(raw.value, m->mem_free.value));
+            h->reclaimable_cache = uma_known_u64(uma_sub(raw.value, m->mem_free.value));
     }
-    h->hugetlb_available = uma_not_known(UMA_ABSENT);
+    h->hugetlb_available = uma_no_u64(UMA_ABSENT);
     if (uma_or(m->hugepages_total, 0) > 0 && uma_usable(m->hugepages_free.validity) && uma_usable(m->hugepagesize.validity)) {
-        h->hugetlb_available = uma_known(uma_mul(m->hugepages_free.value, m->hugepagesize.value));
+        h->hugetlb_available = uma_known_u64(uma_mul(m->hugepages_free.value, m->hugepagesize.value));
         uint64_t huge = uma_mul(m->hugepages_total.value, m->hugepagesize.value);
         if (uma_usable(m->mem_total.validity) && huge >= m->mem_total.value / HUGETLB_SHARE) {
             h->hugetlb_rule = true;
@@ -109,9 +109,9 @@ static void fill_available(const struct uma_snapshot *snapshot, struct uma_headr
 static void fill_driver_pools(const struct uma_snapshot *snapshot, const struct uma_gpu_share *share, const struct uma_ledger *ledger,
                               struct uma_headroom *h) {
     if (ledger->known && uma_driver_pools_evident(snapshot, share))
-        h->driver_pools = uma_known(ledger->bytes[UMA_LEDGER_DRIVER_POOLS]);
+        h->driver_pools = uma_known_u64(ledger->bytes[UMA_LEDGER_DRIVER_POOLS]);
     else
-        h->driver_pools = uma_not_known(share->any || snapshot->platform.unified == UMA_YES ? UMA_UNKNOWN : UMA_ABSENT);
+        h->driver_pools = uma_no_u64(share->any || snapshot->platform.unified == UMA_YES ? UMA_UNKNOWN : UMA_ABSENT);
 }
 
 void uma_headroom_build(const struct uma_snapshot *snapshot, const struct uma_gpu_share *share, const struct uma_ledger *ledger,
@@ -120,16 +120,16 @@ void uma_headroom_build(const struct uma_snapshot *snapshot, const struct uma_gp
     struct uma_headroom h = { .total = m->mem_total,
                               .now = m->mem_free,
                               .swap_free = m->swap_free,
-                              .reserved = uma_known(reserved),
+                              .reserved = uma_known_u64(reserved),
                               .cma_lost = uma_cma_lost(m),
                               .gpu_limit = share->gtt_left,
-                              .reserve = uma_not_known(UMA_UNKNOWN),
-                              .budget = uma_not_known(UMA_UNKNOWN) };
+                              .reserve = uma_no_u64(UMA_UNKNOWN),
+                              .budget = uma_no_u64(UMA_UNKNOWN) };
     fill_blocks(&snapshot->zones, &h);
     fill_available(snapshot, &h);
     fill_driver_pools(snapshot, share, ledger, &h);
     if (uma_usable(m->mem_total.validity)) {
-        h.reserve = uma_known(reserve_of(m->mem_total.value));
+        h.reserve = uma_known_u64(reserve_of(m->mem_total.value));
         h.reserve_reason = "1/32 of the pool, at least 0.5 and at most 4 GiB: what the system keeps so that it does not freeze";
     }
     if (uma_usable(h.available.validity) && uma_usable(h.reserve.validity)) {

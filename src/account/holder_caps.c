@@ -115,7 +115,7 @@ static void set_fraction(struct uma_cap *cap, double fraction, enum cap_unit uni
     cap->present = true;
     cap->fraction = (struct uma_f64){ fraction, UMA_KNOWN };
     if (unit == OF_TOTAL && uma_usable(pool_total.validity))
-        cap->bytes = uma_known((uint64_t)ceil((double)(pool_total.value < (uint64_t)1 << 60 ? pool_total.value : 0) * fraction));
+        cap->bytes = uma_known_u64((uint64_t)ceil((double)(pool_total.value < (uint64_t)1 << 60 ? pool_total.value : 0) * fraction));
 }
 
 static bool set_value(struct uma_cap *cap, enum cap_unit unit, const char *text, struct uma_u64 pool_total) {
@@ -130,13 +130,13 @@ static bool set_value(struct uma_cap *cap, enum cap_unit unit, const char *text,
     if (unit == KV_BYTES) {
         if (!size_parse(text, &bytes))
             return false;
-        cap->bytes = uma_known(bytes);
+        cap->bytes = uma_known_u64(bytes);
     } else {
         /* up to 2^20 GiB: beyond that it is no amount of memory */
         if (uma_parse_f64_all(text, &gib) < 0 || !(gib >= 0 && gib <= 0x1p20))
             return false;
         if (uma_usable(pool_total.validity))
-            cap->bytes = uma_known(uma_sub(pool_total.value, (uint64_t)(gib * 0x1p30)));
+            cap->bytes = uma_known_u64(uma_sub(pool_total.value, (uint64_t)(gib * 0x1p30)));
     }
     cap->present = true;
     return true;

@@ -206,7 +206,7 @@ static void describe(const struct uma_snapshot *snapshot, const struct candidate
     const struct uma_process *p = c->process;
     struct uma_program program = { 0 };
     *h = (struct uma_holder){ .pid = c->pid, .kind = "other", .exited = has_exited(c, index) };
-    h->gpu_bytes = c->gpu ? c->gpu->bytes : uma_not_known(UMA_UNKNOWN);
+    h->gpu_bytes = c->gpu ? c->gpu->bytes : uma_no_u64(UMA_UNKNOWN);
     if (!p)
         return;
     recognise(c, index, snapshot->meminfo.mem_total, arena, &program);
@@ -252,7 +252,7 @@ int uma_holders_build(const struct uma_snapshot *snapshot, const struct uma_gpu_
         struct uma_holder *h = &holders[n];
         describe(snapshot, &c->list[i], index, arena, h);
         if (!c->list[i].gpu && none_means_zero)
-            h->gpu_bytes = uma_known(0);
+            h->gpu_bytes = uma_known_u64(0);
         if (holds_gpu(c->list[i].gpu) || !is_kind(h->kind, "other") || h->role != UMA_ROLE_UNKNOWN || c->list[i].bytes >= others_least)
             n++;
     }

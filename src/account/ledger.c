@@ -34,11 +34,11 @@ static void explain(struct taking *t, enum uma_ledger_kind kind, uint64_t want) 
 
 struct uma_u64 uma_cma_lost(const struct uma_meminfo *m) {
     if (!uma_usable(m->cma_free.validity) || !uma_usable(m->cma_total.validity))
-        return uma_not_known(UMA_UNKNOWN);
+        return uma_no_u64(UMA_UNKNOWN);
     /* With KHO on a 7.0 kernel its scratch area is counted into CmaFree but cannot be had: NVIDIA/NV-Kernels PR 590 and 591. */
     uint64_t lost = m->cma_free.value > m->cma_total.value ? m->cma_free.value : 0;
     uint64_t free = uma_or(m->mem_free, 0);
-    return uma_known(lost < free ? lost : free);
+    return uma_known_u64(lost < free ? lost : free);
 }
 
 uint64_t uma_hugetlb_bytes(const struct uma_meminfo *m) {

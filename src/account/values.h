@@ -2,17 +2,12 @@
 /* values.h - arithmetic on readings that may be unknown, and that may be nonsense: nothing here wraps around. */
 #pragma once
 
+#include "base/values.h"
 #include "uma.h"
 
 /* The value when it may be used, else `otherwise`. */
 static inline uint64_t uma_or(struct uma_u64 v, uint64_t otherwise) {
     return uma_usable(v.validity) ? v.value : otherwise;
-}
-static inline struct uma_u64 uma_known(uint64_t value) {
-    return (struct uma_u64){ .value = value, .validity = UMA_KNOWN };
-}
-static inline struct uma_u64 uma_not_known(enum uma_validity why) {
-    return (struct uma_u64){ .validity = why };
 }
 static inline uint64_t uma_add(uint64_t a, uint64_t b) {
     uint64_t sum;

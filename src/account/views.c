@@ -23,7 +23,7 @@ static const struct uma_gpu *first_nvidia(const struct uma_snapshot *snapshot) {
  */
 static struct uma_u64 cuda_free(const struct uma_snapshot *snapshot, const struct uma_gpu *gpu) {
     if (!gpu)
-        return uma_not_known(UMA_ABSENT);
+        return uma_no_u64(UMA_ABSENT);
     if (gpu->numa_node <= 0 && uma_gpu_in_pool(snapshot, gpu))
         return snapshot->meminfo.mem_free;
     return gpu->memory_free;
@@ -31,7 +31,7 @@ static struct uma_u64 cuda_free(const struct uma_snapshot *snapshot, const struc
 
 int uma_views_build(const struct uma_snapshot *snapshot, struct uma_arena *arena, struct uma_views *ret_views) {
     const struct uma_gpu *gpu = first_nvidia(snapshot);
-    struct uma_views v = { .nvidia_smi = gpu ? gpu->memory_free : uma_not_known(UMA_ABSENT),
+    struct uma_views v = { .nvidia_smi = gpu ? gpu->memory_free : uma_no_u64(UMA_ABSENT),
                            .cuda_mem_get_info = cuda_free(snapshot, gpu),
                            .free_free = snapshot->meminfo.mem_free,
                            .free_available = snapshot->meminfo.mem_available };

@@ -2,6 +2,8 @@
 #include "act/cgroup_scope.h"
 
 #include "base/units.h"
+#include "observe/cgroup.h"
+#include "observe/lines.h"
 #include "observe/source.h"
 
 #include <fcntl.h>
@@ -16,20 +18,6 @@ enum {
 };
 
 #define PREFIX "umactl-"
-
-struct uma_u64 uma_cgroup_key(const char *text, size_t length, const char *key) {
-    size_t n = strlen(key);
-    const char *end = text + length;
-    for (const char *s = text; s < end;) {
-        const char *newline = memchr(s, '\n', (size_t)(end - s));
-        const char *line_end = newline ? newline : end;
-        uint64_t value;
-        if ((size_t)(line_end - s) > n && memcmp(s, key, n) == 0 && s[n] == ' ' && uma_parse_u64(s + n + 1, line_end, &value))
-            return uma_known_u64(value);
-        s = line_end + 1;
-    }
-    return uma_no_u64(UMA_ABSENT);
-}
 
 static ssize_t read_at(int dir, const char *file, char *buffer, size_t size) {
     _cleanup_close_ int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
@@ -50,13 +38,8 @@ static ssize_t read_at(int dir, const char *file, char *buffer, size_t size) {
 
 static struct uma_u64 number_at(int dir, const char *file) {
     char text[64];
-    uint64_t value;
     ssize_t n = read_at(dir, file, text, sizeof(text));
-    if (n < 0)
-        return uma_no_u64(uma_validity_of_errno((int)n));
-    if (!uma_parse_u64(text, text + n, &value))
-        return uma_no_u64(UMA_MALFORMED);
-    return uma_known_u64(value);
+    return n < 0 ? uma_no_u64(uma_validity_of_errno((int)n)) : uma_cgroup_number_parse(text, (size_t)n);
 }
 
 /* The path of umactl's own group: under the memory controller (v1) or the unified hierarchy. "hierarchy:controllers:path" lines (cgroups(7)). */
@@ -66,17 +49,9 @@ static int own_path(bool v1, char *ret_path, size_t size) {
     for (char *s = text; n > 0 && *s;) {
         char *newline = strchrnul(s, '\n'), *first = memchr(s, ':', (size_t)(newline - s));
         char *second = first ? memchr(first + 1, ':', (size_t)(newline - first - 1)) : NULL;
-        if (second) {
-            bool unified = second == first + 1, memory = false;
-            for (char *c = first + 1; c < second;) {
-                char *comma = memchr(c, ',', (size_t)(second - c)), *c_end = comma ? comma : second;
-                memory = memory || (c_end - c == 6 && memcmp(c, "memory", 6) == 0);
-                c = c_end + 1;
-            }
-            if (v1 ? memory : unified) {
-                int k = snprintf(ret_path, size, "%.*s", (int)(newline - second - 1), second + 1);
-                return k >= 0 && (size_t)k < size ? 0 : -ENAMETOOLONG;
-            }
+        if (second && (v1 ? uma_list_has(first + 1, second, "memory") : second == first + 1)) {
+            int k = snprintf(ret_path, size, "%.*s", (int)(newline - second - 1), second + 1);
+            return k >= 0 && (size_t)k < size ? 0 : -ENAMETOOLONG;
         }
         s = *newline ? newline + 1 : newline;
     }
@@ -210,13 +185,13 @@ static void usage_v1(int dir, struct uma_cgroup_usage *usage) {
     ssize_t n = read_at(dir, "memory.stat", text, sizeof(text));
     if (n > 0) {
         /* cgroup-v1/memory.rst: rss is anonymous memory and swap cache, total_ covers the groups below */
-        usage->anon = uma_cgroup_key(text, (size_t)n, "total_rss");
-        usage->shmem = uma_cgroup_key(text, (size_t)n, "total_shmem");
-        usage->swap = uma_cgroup_key(text, (size_t)n, "total_swap");
+        usage->anon = uma_cgroup_keyed_parse(text, (size_t)n, "total_rss");
+        usage->shmem = uma_cgroup_keyed_parse(text, (size_t)n, "total_shmem");
+        usage->swap = uma_cgroup_keyed_parse(text, (size_t)n, "total_swap");
     }
     n = read_at(dir, "memory.oom_control", text, sizeof(text));
     if (n > 0)
-        usage->oom_kill = uma_cgroup_key(text, (size_t)n, "oom_kill");
+        usage->oom_kill = uma_cgroup_keyed_parse(text, (size_t)n, "oom_kill");
 }
 
 static void usage_v2(int dir, struct uma_cgroup_usage *usage) {
@@ -226,12 +201,12 @@ static void usage_v2(int dir, struct uma_cgroup_usage *usage) {
     usage->swap = number_at(dir, "memory.swap.current");
     ssize_t n = read_at(dir, "memory.stat", text, sizeof(text));
     if (n > 0) {
-        usage->anon = uma_cgroup_key(text, (size_t)n, "anon");
-        usage->shmem = uma_cgroup_key(text, (size_t)n, "shmem");
+        usage->anon = uma_cgroup_keyed_parse(text, (size_t)n, "anon");
+        usage->shmem = uma_cgroup_keyed_parse(text, (size_t)n, "shmem");
     }
     n = read_at(dir, "memory.events", text, sizeof(text));
     if (n > 0)
-        usage->oom_kill = uma_cgroup_key(text, (size_t)n, "oom_kill");
+        usage->oom_kill = uma_cgroup_keyed_parse(text, (size_t)n, "oom_kill");
 }
 
 void uma_cgroup_scope_usage(const struct uma_cgroup_scope *scope, struct uma_cgroup_usage *ret_usage) {

@@ -36,6 +36,3 @@ void uma_cgroup_scope_usage(const struct uma_cgroup_scope *scope, struct uma_cgr
 void uma_cgroup_scope_processes(const struct uma_cgroup_scope *scope, void (*each)(void *userdata, pid_t pid), void *userdata);
 /* Remove the group when it is empty. 0, or -EBUSY: it holds processes still, and stays. */
 int uma_cgroup_scope_remove(struct uma_cgroup_scope *scope);
-
-/* "name value" lines (memory.stat, memory.events, memory.oom_control): the number behind `key`, validity absent when there is none. Pure. */
-struct uma_u64 uma_cgroup_key(const char *text, size_t length, const char *key);

@@ -2,7 +2,7 @@
 #include "job/tree.h"
 
 #include "base/units.h"
-#include "observe/source.h"
+#include "base/values.h"
 
 #include <fcntl.h>
 #include <math.h>

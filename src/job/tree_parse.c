@@ -3,7 +3,8 @@
 #include "job/tree.h"
 
 #include "base/units.h"
-#include "observe/source.h"
+#include "base/values.h"
+#include "observe/lines.h"
 
 #include <string.h>
 
@@ -54,7 +55,7 @@ void uma_tree_status_parse(const char *text, size_t length, struct uma_tree_proc
     };
     const char *end = text + length;
     for (const char *s = text; s < end;) {
-        const char *newline = memchr(s, '\n', (size_t)(end - s)), *line_end = newline ? newline : end;
+        const char *line_end = uma_line_end(s, end);
         for (size_t i = 0; i < ELEMENTS(fields) && (*s == 'V' || *s == 'R'); i++) {
             size_t n = strlen(fields[i].key);
             if ((size_t)(line_end - s) <= n || memcmp(s, fields[i].key, n) != 0)

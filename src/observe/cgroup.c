@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "observe/container.h"
 #include "observe/intern.h"
+#include "observe/lines.h"
 #include "observe/process.h"
 #include "observe/source.h"
 
@@ -160,7 +161,7 @@ struct uma_u64 uma_cgroup_number_parse(const char *text, size_t length) {
 struct uma_u64 uma_cgroup_keyed_parse(const char *text, size_t length, const char *key) {
     size_t key_length = strlen(key);
     for (const char *line = text, *end = text + length; line < end;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line)), *line_end = newline ? newline : end;
+        const char *line_end = uma_line_end(line, end);
         if ((size_t)(line_end - line) > key_length && memcmp(line, key, key_length) == 0 && line[key_length] == ' ') {
             uint64_t value;
             return uma_parse_u64(line + key_length + 1, line_end, &value) ? uma_known_u64(value) : uma_no_u64(UMA_MALFORMED);
@@ -184,7 +185,7 @@ static struct uma_dmem *dmem_region(struct uma_cgroup *cgroup, struct uma_arena 
 int uma_cgroup_dmem_parse(const char *text, size_t length, bool limits, struct uma_arena *arena, struct uma_cgroup *cgroup) {
     int lines = 0;
     for (const char *line = text, *end = text + length; line < end && lines < UMA_DMEM_MAX; lines++) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line)), *line_end = newline ? newline : end;
+        const char *line_end = uma_line_end(line, end);
         const char *space = memchr(line, ' ', (size_t)(line_end - line));
         struct uma_dmem *dmem = space ? dmem_region(cgroup, arena, line, (size_t)(space - line)) : NULL;
         if (dmem)

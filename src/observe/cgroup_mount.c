@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "observe/lines.h"
 
 #include <errno.h>
 #include <string.h>
@@ -28,17 +29,6 @@ static bool next_field(const char **at, const char *end, struct field *ret_field
     *ret_field = (struct field){ *at, (size_t)((space ? space : end) - *at) };
     *at = space ? space + 1 : end;
     return true;
-}
-
-static bool has_option(struct field options, const char *name) {
-    for (size_t at = 0; at <= options.n;) {
-        const char *comma = at < options.n ? memchr(options.s + at, ',', options.n - at) : NULL;
-        struct field one = { options.s + at, comma ? (size_t)(comma - options.s) - at : options.n - at };
-        if (is(one, name))
-            return true;
-        at += one.n + 1;
-    }
-    return false;
 }
 
 /* Undo \040, \011, \012, \134 (fs/seq_file.c, mangle_path). */
@@ -131,12 +121,12 @@ static int take(struct uma_cgroup_mount *mount, const struct mount_line *line) {
 int uma_cgroup_mounts_parse(const char *text, size_t length, bool short_form, struct uma_cgroup_mounts *mounts) {
     uma_cgroup_mounts_done(mounts);
     for (const char *line = text, *end = text + length; line < end;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line)), *line_end = newline ? newline : end;
+        const char *line_end = uma_line_end(line, end);
         struct mount_line m;
         if (short_form ? mounts_line(line, line_end, &m) : mountinfo_line(line, line_end, &m)) {
-            int r = is(m.type, "cgroup2")                                     ? take(&mounts->unified, &m)
-                    : is(m.type, "cgroup") && has_option(m.options, "memory") ? take(&mounts->memory_v1, &m)
-                                                                              : 0;
+            int r = is(m.type, "cgroup2")                                                                    ? take(&mounts->unified, &m)
+                    : is(m.type, "cgroup") && uma_list_has(m.options.s, m.options.s + m.options.n, "memory") ? take(&mounts->memory_v1, &m)
+                                                                                                             : 0;
             if (r < 0)
                 return r;
         }

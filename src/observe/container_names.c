@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "observe/lines.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -155,7 +156,7 @@ int uma_podman_list_parse(const char *text, size_t length, const char *id, struc
 
 int uma_passwd_home(const char *text, size_t length, uint32_t uid, const char **ret_home, size_t *ret_length) {
     for (const char *line = text, *end = text + length; line < end;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line)), *line_end = newline ? newline : end, *field[6];
+        const char *line_end = uma_line_end(line, end), *field[6];
         size_t n = 0;
         for (const char *at = line; n < 6 && at <= line_end; n++) { /* name:password:uid:gid:gecos:home:shell */
             field[n] = at;

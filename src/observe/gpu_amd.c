@@ -6,6 +6,7 @@
  */
 #include "base/units.h"
 #include "observe/gpu_vendor.h"
+#include "observe/lines.h"
 #include "observe/source.h"
 
 #include <stdio.h>
@@ -231,7 +232,7 @@ int uma_drm_fdinfo_parse(const char *text, size_t length, struct uma_drm_client 
     struct uma_u64 resident = { 0 };
     const char *end = text + length;
     for (const char *line = text; line < end;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
+        const char *stop = uma_line_end(line, end);
         const char *colon = memchr(line, ':', (size_t)(stop - line));
         if (colon && stop - line > 4 && memcmp(line, "drm-", 4) == 0)
             take_line(line, colon, stop, &client, &resident);

@@ -7,6 +7,7 @@
  */
 #include "base/units.h"
 #include "observe/gpu_vendor.h"
+#include "observe/lines.h"
 #include "observe/source.h"
 
 #include <stdio.h>
@@ -131,7 +132,7 @@ int uma_nvmap_clients_parse(const char *text, size_t length, struct uma_arena *a
     size_t n = 0, kept = 0;
     const char *end = text + length;
     for (const char *line = text; line < end && n < UMA_GPU_PROCESSES_MAX;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
+        const char *stop = uma_line_end(line, end);
         n += take_client(line, stop, &list[n]);
         line = stop + 1;
     }

@@ -12,6 +12,24 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The newline that ends the line at s, or `end`. For formats whose lines are taken as they are; others are walked with struct uma_lines. */
+static inline const char *uma_line_end(const char *s, const char *end) {
+    const char *newline = memchr(s, '\n', (size_t)(end - s));
+    return newline ? newline : end;
+}
+
+/* Is `word` one of the comma-separated words of [s, end)? */
+static inline bool uma_list_has(const char *s, const char *end, const char *word) {
+    size_t n = strlen(word);
+    for (const char *comma; s <= end; s = comma + 1) {
+        comma = s < end ? memchr(s, ',', (size_t)(end - s)) : NULL;
+        comma = comma ? comma : end;
+        if ((size_t)(comma - s) == n && memcmp(s, word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
 struct uma_lines {
     const char *at, *end; /* what is left */
     unsigned number;      /* of the line last given, from 1 */

@@ -6,6 +6,7 @@
 #include "observe/process.h"
 
 #include "base/units.h"
+#include "observe/lines.h"
 #include "observe/secrets.h"
 #include "observe/source.h"
 
@@ -114,16 +115,10 @@ static bool key_is(const char *line, size_t key_length, const char *key) {
     return strlen(key) == key_length && memcmp(line, key, key_length) == 0;
 }
 
-static const char *skip_blanks(const char *at, const char *end) {
-    while (at < end && (*at == ' ' || *at == '\t'))
-        at++;
-    return at;
-}
-
 static struct uma_u64 kilobytes(const char *at, const char *end) {
     uint64_t kb;
     const char *after = uma_parse_u64(at, end, &kb);
-    after = after ? skip_blanks(after, end) : NULL;
+    after = after ? uma_skip_blanks(after, end) : NULL;
     if (!after || end - after < 2 || memcmp(after, "kB", 2) != 0 || kb > UINT64_MAX / UMA_KIB)
         return uma_no_u64(UMA_MALFORMED);
     return uma_known_u64(kb * UMA_KIB);
@@ -137,7 +132,7 @@ static bool status_line(const char *line, const char *end, struct uma_process *p
     if (!colon)
         return false;
     size_t key_length = (size_t)(colon - line);
-    const char *value = skip_blanks(colon + 1, end);
+    const char *value = uma_skip_blanks(colon + 1, end);
     uint64_t number;
     if (key_is(line, key_length, "Uid")) { /* real, effective, saved, file system: the real one is whose process it is */
         if (uma_parse_u64(value, end, &number) && number <= UINT32_MAX)
@@ -165,8 +160,7 @@ int uma_process_status_parse(const char *text, size_t length, const char *file, 
         *size_field(&found, i) = uma_no_u64(UMA_ABSENT);
     bool any = false;
     for (const char *line = text, *end = text + length; line < end;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line));
-        const char *line_end = newline ? newline : end;
+        const char *line_end = uma_line_end(line, end);
         any |= status_line(line, line_end, &found);
         line = line_end + 1;
     }
@@ -231,22 +225,10 @@ int uma_process_cmdline_parse(const char *text, size_t length, bool cut, struct 
 
 /* ---- cgroup ------------------------------------------------------------------------------------------------- */
 
-/* Is `name` one of the comma-separated controllers? */
-static bool controllers_have(const char *list, size_t length, const char *name) {
-    for (size_t at = 0; at <= length;) {
-        const char *comma = at < length ? memchr(list + at, ',', length - at) : NULL;
-        size_t n = comma ? (size_t)(comma - (list + at)) : length - at;
-        if (key_is(list + at, n, name))
-            return true;
-        at += n + 1;
-    }
-    return false;
-}
-
 /* How good a line is: the memory controller's own hierarchy (v1), the unified one, systemd's own tree (names units and
  * containers even where memory is accounted nowhere). 0: no use. */
 static int cgroup_rank(const char *controllers, size_t length) {
-    if (controllers_have(controllers, length, "memory"))
+    if (uma_list_has(controllers, controllers + length, "memory"))
         return 3;
     if (length == 0)
         return 2;
@@ -259,7 +241,7 @@ int uma_process_cgroup_parse(const char *text, size_t length, const char *file, 
     const char *path = NULL;
     size_t path_length = 0;
     for (const char *line = text, *end = text + length; line < end;) {
-        const char *newline = memchr(line, '\n', (size_t)(end - line)), *line_end = newline ? newline : end;
+        const char *line_end = uma_line_end(line, end);
         const char *first = memchr(line, ':', (size_t)(line_end - line));
         const char *second = first ? memchr(first + 1, ':', (size_t)(line_end - first - 1)) : NULL;
         if (second && second + 1 < line_end && second[1] == '/') {

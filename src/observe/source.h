@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/root.h"
+#include "base/values.h"
 #include "uma.h"
 
 /* The source was read now and is good. `path` must outlive the snapshot (a literal, or from its arena). */
@@ -16,20 +17,3 @@ void uma_source_ok(struct uma_source *source, const char *path);
  * EOPNOTSUPP -> UMA_UNSUPPORTED, else UMA_FAILED. The text is copied into the arena. */
 void uma_source_failed(struct uma_source *source, struct uma_arena *arena, const char *path, int r, const struct uma_error *err);
 enum uma_validity uma_validity_of_errno(int r);
-
-static inline struct uma_u64 uma_known_u64(uint64_t v) {
-    return (struct uma_u64){ v, UMA_KNOWN };
-}
-static inline struct uma_i64 uma_known_i64(int64_t v) {
-    return (struct uma_i64){ v, UMA_KNOWN };
-}
-static inline struct uma_f64 uma_known_f64(double v) {
-    return (struct uma_f64){ v, UMA_KNOWN };
-}
-/* A field the source does not have. */
-static inline struct uma_u64 uma_no_u64(enum uma_validity why) {
-    return (struct uma_u64){ 0, why };
-}
-static inline struct uma_f64 uma_no_f64(enum uma_validity why) {
-    return (struct uma_f64){ 0, why };
-}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* /proc/PID/stat and status of a job's process, and the "name value" lines of its control group. */
+/* /proc/PID/stat and status of a job's process. */
 #include "job/tree.h"
 
 #include <stdint.h>
@@ -18,8 +18,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (uma_tree_stat_parse(copy, size, &process, &ticks) == 0 && (process.pid <= 0 || process.name[sizeof(process.name) - 1] != '\0'))
         abort();
     uma_tree_status_parse(copy, size, &process);
-    (void)uma_cgroup_key(copy, size, "oom_kill");
-    (void)uma_cgroup_key(copy, size, "anon");
     free(copy);
     return 0;
 }

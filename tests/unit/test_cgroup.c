@@ -255,11 +255,23 @@ static void containers(void **state) {
     assert_null(m->snapshot.containers[1].name);
 }
 
+static void group_lines(void **state) {
+    (void)state;
+    static const char text[] = "low 0\noom 1\noom_kill 2\noom_group_kill 3\nanon 77\nanon_thp 5\nmax x\n";
+    assert_int_equal(uma_cgroup_keyed_parse(text, strlen(text), "oom_kill").value, 2);
+    assert_int_equal(uma_cgroup_keyed_parse(text, strlen(text), "oom").value, 1);
+    assert_int_equal(uma_cgroup_keyed_parse(text, strlen(text), "anon").value, 77);
+    assert_int_equal(uma_cgroup_keyed_parse(text, strlen(text), "max").validity, UMA_MALFORMED);
+    assert_int_equal(uma_cgroup_keyed_parse(text, strlen(text), "shmem").validity, UMA_ABSENT);
+    assert_int_equal(uma_cgroup_keyed_parse(text, 0, "low").validity, UMA_ABSENT);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(numbers), TEST(dmem),   TEST(unified),
-                                        TEST(version_one),         TEST(inside), TEST(hostile),
-                                        TEST(containers) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers), cmocka_unit_test(group_lines), TEST(dmem), TEST(unified), TEST(version_one), TEST(inside), TEST(hostile),
+        TEST(containers)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

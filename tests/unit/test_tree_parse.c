@@ -64,18 +64,7 @@ static void status_lines(void **state) {
     assert_int_equal(p.rss_peak.validity, UMA_UNKNOWN);
 }
 
-static void group_lines(void **state) {
-    (void)state;
-    static const char text[] = "low 0\noom 1\noom_kill 2\noom_group_kill 3\nanon 77\nanon_thp 5\nmax x\n";
-    assert_int_equal(uma_cgroup_key(text, strlen(text), "oom_kill").value, 2);
-    assert_int_equal(uma_cgroup_key(text, strlen(text), "oom").value, 1);
-    assert_int_equal(uma_cgroup_key(text, strlen(text), "anon").value, 77);
-    assert_int_equal(uma_cgroup_key(text, strlen(text), "max").validity, UMA_ABSENT);
-    assert_int_equal(uma_cgroup_key(text, strlen(text), "shmem").validity, UMA_ABSENT);
-    assert_int_equal(uma_cgroup_key(text, 0, "low").validity, UMA_ABSENT);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(stat_lines), cmocka_unit_test(status_lines), cmocka_unit_test(group_lines) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(stat_lines), cmocka_unit_test(status_lines) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
