@@ -24,15 +24,11 @@ const char *uma_problem_bytes(struct uma_problem_site *site, uint64_t bytes) {
 }
 
 const char *uma_problem_decimal(struct uma_problem_site *site, double value, unsigned digits) {
-    static const double scales[] = { 1, 10, 100 };
-    double scale = scales[digits < 2 ? digits : 2];
+    _cleanup_text_ struct uma_text text = { 0 };
     if (!(fabs(value) < 1e12))
         return "?";
-    long long whole = llround(fabs(value) * scale), unit = (long long)scale;
-    const char *sign = value < 0 && whole != 0 ? "-" : "";
-    if (digits == 0)
-        return uma_problem_text(site, "%s%lld", sign, whole);
-    return uma_problem_text(site, "%s%lld.%0*lld", sign, whole / unit, digits < 2 ? 1 : 2, whole % unit);
+    uma_text_fixed(&text, value, digits);
+    return keep(site, text.failed ? NULL : uma_arena_strndup(site->arena, text.data, text.length));
 }
 
 const char *uma_problem_text(struct uma_problem_site *site, const char *format, ...) {

@@ -139,10 +139,15 @@ int uma_parse_duration(const char *s, double *ret_seconds, struct uma_error *err
     return 0;
 }
 
-/* One decimal in integer arithmetic: printf of a double would follow LC_NUMERIC. */
-static void tenths(struct uma_text *text, uint64_t bytes, uint64_t unit, const char *name) {
-    uint64_t t = bytes / unit * 10 + (bytes % unit * 10 + unit / 2) / unit;
-    uma_text_printf(text, "%llu.%llu %s", (unsigned long long)(t / 10), (unsigned long long)(t % 10), name);
+/* In integer arithmetic: printf of a double would follow LC_NUMERIC. */
+void uma_text_fixed(struct uma_text *text, double value, unsigned decimals) {
+    static const int64_t powers[] = { 1, 10, 100, 1000 };
+    int64_t power = powers[MIN_OF(decimals, 3u)], scaled = llround(fabs(value) * (double)power);
+    if (value < 0 && scaled > 0)
+        uma_text_char(text, '-');
+    uma_text_printf(text, "%lld", (long long)(scaled / power));
+    if (power > 1)
+        uma_text_printf(text, ".%0*lld", (int)MIN_OF(decimals, 3u), (long long)(scaled % power));
 }
 
 void uma_text_bytes(struct uma_text *text, uint64_t bytes) {
@@ -157,12 +162,15 @@ void uma_text_bytes(struct uma_text *text, uint64_t bytes) {
         uma_text_printf(text, "%llu B", (unsigned long long)bytes);
     else if (bytes / unit >= 100)
         uma_text_printf(text, "%llu %s", (unsigned long long)(bytes / unit + (bytes % unit >= unit / 2)), names[i]);
-    else
-        tenths(text, bytes, unit, names[i]);
+    else {
+        uma_text_fixed(text, (double)bytes / (double)unit, 1);
+        uma_text_printf(text, " %s", names[i]);
+    }
 }
 
 void uma_text_gib(struct uma_text *text, uint64_t bytes) {
-    tenths(text, bytes, UMA_GIB, "GiB");
+    uma_text_fixed(text, (double)bytes / (double)UMA_GIB, 1);
+    uma_text_append(text, " GiB");
 }
 
 void uma_text_duration(struct uma_text *text, double seconds) {

@@ -34,6 +34,8 @@ int uma_parse_size(const char *s, uint64_t *ret_bytes, struct uma_error *err);
 /* A duration: 90, 90s, 5m, 2h, 0.5 (seconds). */
 int uma_parse_duration(const char *s, double *ret_seconds, struct uma_error *err);
 
+/* A number with 0 to 3 decimals, rounded half away from zero, always with '.'; "-0" never. For |value| < 1e15. */
+void uma_text_fixed(struct uma_text *text, double value, unsigned decimals);
 /* "12.3 GiB", "850 MiB", "0 B": three significant digits, binary units, at most 10 columns. */
 void uma_text_bytes(struct uma_text *text, uint64_t bytes);
 /* Always in GiB with one decimal: "101.0 GiB". For columns that are compared. */

@@ -33,16 +33,8 @@ void uma_layout_ink(struct uma_text *text, const struct uma_status_style *style,
         uma_text_append(text, codes[ink]);
 }
 
-static void fixed(struct uma_text *text, uint64_t scaled, unsigned decimals) {
-    static const uint64_t powers[] = { 1, 10, 100, 1000 };
-    uint64_t power = powers[MIN_OF(decimals, 3u)];
-    uma_text_printf(text, "%llu", (unsigned long long)(scaled / power));
-    if (decimals)
-        uma_text_printf(text, ".%0*llu", (int)decimals, (unsigned long long)(scaled % power));
-}
-
 void uma_layout_gib(struct uma_text *text, uint64_t bytes) {
-    fixed(text, bytes / UMA_GIB * 10 + (bytes % UMA_GIB * 10 + UMA_GIB / 2) / UMA_GIB, 1);
+    uma_text_fixed(text, (double)bytes / (double)UMA_GIB, 1);
 }
 
 static const char *no_value(enum uma_validity validity) {
@@ -71,10 +63,7 @@ void uma_layout_number(struct uma_text *text, struct uma_f64 value, unsigned dec
         uma_text_append(text, no_value(value.validity));
         return;
     }
-    uint64_t scaled = (uint64_t)(fabs(value.value) * pow(10, decimals) + 0.5);
-    if (value.value < 0 && scaled > 0)
-        uma_text_char(text, '-');
-    fixed(text, scaled, decimals);
+    uma_text_fixed(text, value.value, decimals);
 }
 
 void uma_layout_bar(struct uma_text *text, const struct uma_status_style *style, uint64_t part, uint64_t whole, size_t width) {

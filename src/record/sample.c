@@ -2,6 +2,7 @@
 #include "record/sample.h"
 
 #include "base/json_write.h"
+#include "base/units.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,6 +11,12 @@ const struct uma_column_info uma_columns[UMA_COLUMN_COUNT] = {
 #define UMA_X(id, name, unit, rule) [UMA_COL_##id] = { name, UMA_UNIT_##unit, UMA_ROW_##rule },
     UMA_COLUMNS(UMA_X)
 #undef UMA_X
+};
+
+const enum uma_column uma_throttle_columns[UMA_THROTTLE_MAX] = {
+    [UMA_THROTTLE_SW_POWER_CAP] = UMA_COL_THROTTLE_SW_POWER_CAP,     [UMA_THROTTLE_SYNC_BOOST] = UMA_COL_THROTTLE_SYNC_BOOST,
+    [UMA_THROTTLE_SW_THERMAL] = UMA_COL_THROTTLE_SW_THERMAL,         [UMA_THROTTLE_HW_THERMAL] = UMA_COL_THROTTLE_HW_THERMAL,
+    [UMA_THROTTLE_HW_POWER_BRAKE] = UMA_COL_THROTTLE_HW_POWER_BRAKE,
 };
 
 void uma_row_add(struct uma_sample *row, const struct uma_sample *sample) {
@@ -44,15 +51,8 @@ void uma_row_add(struct uma_sample *row, const struct uma_sample *sample) {
     }
 }
 
-/* value with a fixed number of decimals and a '.', whatever the locale. Values here are far below 2^63 / 1000. */
 static void fixed(struct uma_text *text, double value, unsigned decimals, const char *suffix) {
-    static const int64_t power[] = { 1, 10, 100, 1000 };
-    int64_t scaled = llround(fabs(value) * (double)power[decimals]);
-    if (value < 0 && scaled)
-        uma_text_char(text, '-');
-    uma_text_printf(text, "%" PRId64, scaled / power[decimals]);
-    if (decimals)
-        uma_text_printf(text, ".%0*" PRId64, (int)decimals, scaled % power[decimals]);
+    uma_text_fixed(text, value, decimals);
     uma_text_append(text, suffix);
 }
 
@@ -63,7 +63,7 @@ static void bare(struct uma_text *text, double value) {
 }
 
 void uma_column_format(struct uma_text *text, enum uma_column column, struct uma_f64 v, bool plain) {
-    /* 1e15 is beyond any reading and within what `fixed` can hold */
+    /* 1e15 is beyond any reading and within what uma_text_fixed() takes */
     if (v.validity != UMA_KNOWN || !(fabs(v.value) < 1e15)) {
         uma_text_append(text, plain ? "" : "[N/A]");
         return;

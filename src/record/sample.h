@@ -82,6 +82,8 @@ struct uma_column_info {
     enum uma_row_rule rule;
 };
 extern const struct uma_column_info uma_columns[UMA_COLUMN_COUNT];
+/* The column of each duration counter. */
+extern const enum uma_column uma_throttle_columns[UMA_THROTTLE_MAX];
 
 /* One sample, or one row. A value that is not UMA_KNOWN is unknown: what is stale is not this sample's. */
 struct uma_sample {
