@@ -32,12 +32,6 @@ enum {
 /* GPU memory of another process that is worth the word contention: a CUDA context alone takes 0.1-0.25 GiB. */
 #define CONTENTION_BYTES (512 * UMA_MIB)
 
-static const enum uma_column throttle_column[UMA_THROTTLE_MAX] = {
-    [UMA_THROTTLE_SW_POWER_CAP] = UMA_COL_THROTTLE_SW_POWER_CAP,     [UMA_THROTTLE_SYNC_BOOST] = UMA_COL_THROTTLE_SYNC_BOOST,
-    [UMA_THROTTLE_SW_THERMAL] = UMA_COL_THROTTLE_SW_THERMAL,         [UMA_THROTTLE_HW_THERMAL] = UMA_COL_THROTTLE_HW_THERMAL,
-    [UMA_THROTTLE_HW_POWER_BRAKE] = UMA_COL_THROTTLE_HW_POWER_BRAKE,
-};
-
 static void emit(struct uma_detector *d, const char *event, const char *detail) {
     d->emit(d->userdata, event, detail);
 }
@@ -67,7 +61,7 @@ static void throttle_one(struct uma_detector *d, const struct uma_detect_input *
         return;
     }
     double delta = now.value - last.value, seconds = (double)(in->gpu->time_ns - since) / 1e9;
-    uma_sample_set(sample, throttle_column[t], delta);
+    uma_sample_set(sample, uma_throttle_columns[t], delta);
     if (delta > 0) {
         double duty = seconds > 0 ? fmin(1, delta / seconds) : 1;
         if (!d->throttle[t].open) {

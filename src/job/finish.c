@@ -163,7 +163,8 @@ static uint64_t find_processes(struct uma_job *job) {
     return held;
 }
 
-struct uma_u64 uma_available_with_lists(const struct uma_snapshot *snapshot) {
+/* Available memory with the free pages that wait in per-CPU lists, which MemAvailable leaves out. */
+static struct uma_u64 available_with_lists(const struct uma_snapshot *snapshot) {
     struct uma_u64 available = snapshot->meminfo.mem_available;
     if (available.validity != UMA_KNOWN || !uma_usable(snapshot->zones.page_size.validity))
         return available;
@@ -201,7 +202,7 @@ static void read_after(struct uma_job *job, uint64_t held) {
     if (uma_snapshot_init(&after) < 0)
         return;
     if (uma_observer_read(job->observer, what, &after, NULL) >= 0) {
-        struct uma_u64 before = uma_available_with_lists(&job->before), now = uma_available_with_lists(&after);
+        struct uma_u64 before = available_with_lists(&job->before), now = available_with_lists(&after);
         if (before.validity == UMA_KNOWN && now.validity == UMA_KNOWN)
             job->run.not_returned =
                 (struct uma_i64){ (int64_t)before.value - (int64_t)now.value - (int64_t)held - (int64_t)job->run.files_bytes, UMA_KNOWN };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/gate.h"
 
+#include "account/holders.h"
 #include "base/units.h"
 
-#include <inttypes.h>
+#include <string.h>
 
 enum { HOLDERS_SHOWN = 8 }; /* what explains a refusal fits on a screen; the rest is summed up */
 
@@ -27,16 +28,6 @@ const char *uma_gate_verdict_name(enum uma_gate_verdict verdict) {
     return names[verdict];
 }
 
-/* The bytes that a holder would give back: GPU, anonymous and shared; what is unknown is not promised. */
-static uint64_t held_by(const struct uma_holder *holder) {
-    const struct uma_u64 parts[] = { holder->gpu_bytes, holder->anon_bytes, holder->shmem_bytes };
-    uint64_t sum = 0;
-    for (size_t i = 0; i < ELEMENTS(parts); i++)
-        if (uma_usable(parts[i].validity) && __builtin_add_overflow(sum, parts[i].value, &sum))
-            return UINT64_MAX;
-    return sum;
-}
-
 static void part(struct uma_text *text, const char *name, struct uma_u64 bytes, bool *first) {
     if (!uma_usable(bytes.validity) || bytes.value < UMA_MIB)
         return;
@@ -51,10 +42,10 @@ static void holder_line(struct uma_text *text, const struct uma_holder *holder) 
     bool first = true;
     uma_text_printf(text, "  pid %-7d ", (int)holder->pid);
     (void)uma_text_safe(text, holder->name ? holder->name : "?", 32);
-    if (holder->kind && holder->kind[0] && __builtin_strcmp(holder->kind, "other") != 0)
+    if (holder->kind && holder->kind[0] && strcmp(holder->kind, "other") != 0)
         uma_text_printf(text, " [%s]", holder->kind);
     uma_text_append(text, "  ");
-    uma_text_bytes(text, held_by(holder));
+    uma_text_bytes(text, uma_holder_rank_bytes(holder));
     part(text, "gpu", holder->gpu_bytes, &first);
     part(text, "anon", holder->anon_bytes, &first);
     part(text, "shared", holder->shmem_bytes, &first);
@@ -77,8 +68,8 @@ static size_t would_have_to_go(const struct uma_account *account, uint64_t missi
     uint64_t sum = 0;
     size_t alone = SIZE_MAX;
     for (size_t i = 0; i < account->n_holders; i++)
-        if (held_by(&account->holders[i]) >= missing &&
-            (alone == SIZE_MAX || held_by(&account->holders[i]) < held_by(&account->holders[alone])))
+        if (uma_holder_rank_bytes(&account->holders[i]) >= missing &&
+            (alone == SIZE_MAX || uma_holder_rank_bytes(&account->holders[i]) < uma_holder_rank_bytes(&account->holders[alone])))
             alone = i;
     if (alone != SIZE_MAX) {
         *ret_first = alone;
@@ -86,7 +77,7 @@ static size_t would_have_to_go(const struct uma_account *account, uint64_t missi
     }
     *ret_first = 0;
     for (size_t i = 0; i < account->n_holders; i++) {
-        if (__builtin_add_overflow(sum, held_by(&account->holders[i]), &sum))
+        if (__builtin_add_overflow(sum, uma_holder_rank_bytes(&account->holders[i]), &sum))
             sum = UINT64_MAX;
         if (sum >= missing)
             return i + 1;
@@ -139,7 +130,7 @@ void uma_gate_explain(const struct uma_gate *gate, const struct uma_account *acc
     if (account->n_holders > HOLDERS_SHOWN) {
         uint64_t rest = 0;
         for (size_t i = HOLDERS_SHOWN; i < account->n_holders; i++)
-            rest += held_by(&account->holders[i]);
+            rest += uma_holder_rank_bytes(&account->holders[i]);
         uma_text_printf(text, "  and %zu more with ", account->n_holders - HOLDERS_SHOWN);
         uma_text_bytes(text, rest);
         uma_text_char(text, '\n');

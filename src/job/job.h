@@ -74,8 +74,6 @@ void uma_job_reap_orphans(const struct uma_job *job);
 /* finish.c */
 void uma_job_finish(struct uma_job *job);
 void uma_shm_list_read(struct uma_shm_list *ret_list);
-/* Available memory with the free pages that wait in per-CPU lists, which MemAvailable leaves out. */
-struct uma_u64 uma_available_with_lists(const struct uma_snapshot *snapshot);
 /* umactl's exit status for a wait(2) status: the job's own, or 128+n. */
 int uma_job_exit_status(int wait_status);
 /* Why it ended, with the evidence there is and no more. Pure. */

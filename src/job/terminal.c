@@ -31,12 +31,13 @@ void uma_terminal_open(struct uma_terminal *ret_terminal) {
     *ret_terminal = terminal;
 }
 
-bool uma_terminal_is_ours(const struct uma_terminal *terminal) {
+/* Is umactl's group in the foreground? */
+static bool is_ours(const struct uma_terminal *terminal) {
     return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == terminal->own_group;
 }
 
 bool uma_terminal_give(struct uma_terminal *terminal, pid_t group) {
-    if (!uma_terminal_is_ours(terminal))
+    if (!is_ours(terminal))
         return terminal->given;
     if (tcsetpgrp(terminal->fd, group) == 0)
         terminal->given = true;

@@ -20,8 +20,6 @@ struct uma_terminal {
 };
 
 void uma_terminal_open(struct uma_terminal *ret_terminal);
-/* Is umactl's group in the foreground? */
-bool uma_terminal_is_ours(const struct uma_terminal *terminal);
 /* Make `group` the foreground group when umactl's is. SIGTTOU must be ignored. True when it is now. */
 bool uma_terminal_give(struct uma_terminal *terminal, pid_t group);
 /* Take it back when `group` has it still. */

@@ -195,12 +195,9 @@ static void detect(struct uma_watch *watch, struct uma_sample *sample) {
         .available = s->meminfo.mem_available,
         .total = s->meminfo.mem_total,
     };
-    static const enum uma_column columns[UMA_THROTTLE_MAX] = { UMA_COL_THROTTLE_SW_POWER_CAP, UMA_COL_THROTTLE_SYNC_BOOST,
-                                                               UMA_COL_THROTTLE_SW_THERMAL, UMA_COL_THROTTLE_HW_THERMAL,
-                                                               UMA_COL_THROTTLE_HW_POWER_BRAKE };
     uma_detect(&watch->detector, &input, sample);
     for (int t = 0; t < UMA_THROTTLE_MAX; t++) {
-        struct uma_f64 delta = sample->value[columns[t]], *sum = &watch->run->throttle_seconds[t];
+        struct uma_f64 delta = sample->value[uma_throttle_columns[t]], *sum = &watch->run->throttle_seconds[t];
         if (delta.validity == UMA_KNOWN)
             *sum = (struct uma_f64){ sum->value + delta.value, UMA_KNOWN };
     }

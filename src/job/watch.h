@@ -34,7 +34,6 @@ struct uma_watch {
     struct uma_f64 major_faults; /* counter at the last sample */
     double cpu_seconds;
     bool cpu_begun;
-    uint64_t available_before; /* of the first sample, 0 unknown */
     bool csv_told, samples_told, folder_told, tree_told;
     int64_t record_due_ns;
 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-const char *uma_run_state_name(enum uma_run_state state) {
+static const char *state_name(enum uma_run_state state) {
     static const char *const names[] = { "running", "ended", "failed" };
     return names[state];
 }
@@ -90,7 +90,6 @@ static void range(struct uma_json *json, const char *key, const struct uma_range
 }
 
 static void measured(struct uma_json *json, const struct uma_run *run) {
-    static const char *const throttles[UMA_THROTTLE_MAX] = { "sw_power_cap", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake" };
     uma_json_begin_object(json, "peak", false);
     uma_json_u64(json, "memory", run->peak_memory);
     uma_json_u64(json, "rss", run->peak_rss);
@@ -109,7 +108,7 @@ static void measured(struct uma_json *json, const struct uma_run *run) {
     range(json, "watts", &run->watts);
     uma_json_begin_object(json, "throttle_seconds", true);
     for (int i = 0; i < UMA_THROTTLE_MAX; i++)
-        uma_json_f64(json, throttles[i], run->throttle_seconds[i]);
+        uma_json_f64(json, uma_throttle_name((enum uma_throttle)i), run->throttle_seconds[i]);
     uma_json_end_object(json);
     uma_json_unsigned(json, "samples", run->samples);
     uma_json_double(json, "sample_seconds", run->sample_seconds);
@@ -168,7 +167,7 @@ void uma_run_format(const struct uma_run *run, struct uma_text *text) {
     uma_json_string(&json, "schema", UMA_RUN_SCHEMA);
     uma_json_string(&json, "id", run->id);
     uma_json_string(&json, "name", run->name);
-    uma_json_string(&json, "state", uma_run_state_name(run->state));
+    uma_json_string(&json, "state", state_name(run->state));
     uma_json_time(&json, "start", run->start_ns);
     uma_json_time(&json, "updated", run->updated_ns);
     uma_json_time(&json, "end", run->end_ns);

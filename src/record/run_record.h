@@ -104,7 +104,6 @@ struct uma_run {
     const char *csv; /* path as given, or NULL */
 };
 
-const char *uma_run_state_name(enum uma_run_state state);
 /* "train.sh" -> a name that is safe in a path: at most 40 of [A-Za-z0-9._-], never empty, never beginning with '.' or '-'. */
 void uma_run_name_clean(const char *s, char ret_name[64]);
 /* 20260302T101112Z-name-pid. */
