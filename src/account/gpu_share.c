@@ -32,28 +32,21 @@ static int by_pid(const void *a, const void *b) {
     return 0;
 }
 
-/*
- * A process that computes and draws is in both of the driver's lists with the same figure, so within one GPU the larger counts, once.
- * `list` holds n entries of one GPU; returns how many are left.
- */
-static size_t merge_lists(struct uma_gpu_holder *list, size_t n) {
-    size_t kept = 0;
-    qsort(list, n, sizeof(*list), by_pid);
-    for (size_t i = 0; i < n; i++) {
-        struct uma_gpu_holder *last = kept > 0 ? &list[kept - 1] : NULL;
-        if (!last || last->pid != list[i].pid) {
-            list[kept++] = list[i];
-            continue;
-        }
-        last->compute |= list[i].compute;
-        if (uma_usable(list[i].bytes.validity) && uma_or(last->bytes, 0) <= list[i].bytes.value)
-            last->bytes = list[i].bytes;
-    }
-    return kept;
+static void take_larger(struct uma_u64 *bytes, struct uma_u64 more) {
+    if (uma_usable(more.validity) && uma_or(*bytes, 0) <= more.value)
+        *bytes = more;
 }
 
-/* The same process on several GPUs: its shares add up. */
-static size_t merge_gpus(struct uma_gpu_holder *list, size_t n) {
+static void take_sum(struct uma_u64 *bytes, struct uma_u64 more) {
+    if (uma_usable(more.validity))
+        *bytes = (struct uma_u64){ uma_add(uma_or(*bytes, 0), more.value), more.validity };
+}
+
+/*
+ * Entries of one process become one; returns how many are left. Within a GPU the larger counts (`take_larger`): a process that computes and
+ * draws is in both of the driver's lists with the same figure. Between GPUs a process's shares add up (`take_sum`).
+ */
+static size_t merge(struct uma_gpu_holder *list, size_t n, void (*take)(struct uma_u64 *bytes, struct uma_u64 more)) {
     size_t kept = 0;
     qsort(list, n, sizeof(*list), by_pid);
     for (size_t i = 0; i < n; i++) {
@@ -63,8 +56,7 @@ static size_t merge_gpus(struct uma_gpu_holder *list, size_t n) {
             continue;
         }
         last->compute |= list[i].compute;
-        if (uma_usable(list[i].bytes.validity))
-            last->bytes = (struct uma_u64){ uma_add(uma_or(last->bytes, 0), list[i].bytes.value), list[i].bytes.validity };
+        take(&last->bytes, list[i].bytes);
     }
     return kept;
 }
@@ -100,7 +92,7 @@ int uma_gpu_share_build(const struct uma_snapshot *snapshot, struct uma_arena *a
         for (size_t p = 0; p < gpu->n_processes; p++)
             share.list[share.n + n++] =
                 (struct uma_gpu_holder){ gpu->processes[p].pid, gpu->processes[p].bytes, gpu->processes[p].compute };
-        share.n += merge_lists(share.list + share.n, n);
+        share.n += merge(share.list + share.n, n, take_larger);
         share.any = true;
         device = uma_add(device, device_total(snapshot, gpu));
         if (vendor_is(gpu, "nvidia")) {
@@ -110,7 +102,7 @@ int uma_gpu_share_build(const struct uma_snapshot *snapshot, struct uma_arena *a
         if (vendor_is(gpu, "amd") && uma_usable(gpu->gtt_total.validity) && uma_usable(gpu->gtt_used.validity))
             share.gtt_left = uma_known_u64(uma_add(uma_or(share.gtt_left, 0), uma_sub(gpu->gtt_total.value, gpu->gtt_used.value)));
     }
-    share.n = merge_gpus(share.list, share.n);
+    share.n = merge(share.list, share.n, take_sum);
     for (size_t i = 0; i < share.n; i++) {
         processes = uma_add(processes, uma_or(share.list[i].bytes, 0));
         share.compute_holds |= share.list[i].compute && uma_or(share.list[i].bytes, 1) > 0; /* unknown bytes may be many */

@@ -67,7 +67,8 @@ static const struct model_flag {
     { "unsloth", "--model-name" }, { "trl", "--model" },
 };
 
-const char *uma_process_variable(const struct uma_process *process, const char *name) {
+/* The value of a variable in a process's kept environment, or NULL. */
+static const char *variable(const struct uma_process *process, const char *name) {
     size_t n = strlen(name);
     for (uint32_t i = 0; i < process->envc; i++)
         if (strncmp(process->env[i], name, n) == 0 && process->env[i][n] == '=')
@@ -75,7 +76,8 @@ const char *uma_process_variable(const struct uma_process *process, const char *
     return NULL;
 }
 
-bool uma_fraction_parse(const char *text, double *ret_fraction) {
+/* A fraction as engines take it: (0, 1], "0.85" or ".85"; NaN, signs, exponents, percent signs and the rest are refused. */
+static bool fraction_parse(const char *text, double *ret_fraction) {
     char digits[40] = "0";
     size_t n = strlen(text);
     double value;
@@ -122,7 +124,7 @@ static bool set_value(struct uma_cap *cap, enum cap_unit unit, const char *text,
     double fraction, gib;
     uint64_t bytes;
     if (unit == OF_TOTAL || unit == OF_SOMETHING) {
-        if (!uma_fraction_parse(text, &fraction))
+        if (!fraction_parse(text, &fraction))
             return false;
         set_fraction(cap, fraction, unit, pool_total);
         return true;
@@ -186,7 +188,7 @@ static bool cap_from_environment(const struct uma_process *process, struct uma_u
                                  struct uma_cap *cap) {
     for (size_t i = 0; i < ELEMENTS(cap_variables); i++) {
         const struct cap_variable *v = &cap_variables[i];
-        const char *text = uma_process_variable(process, v->name);
+        const char *text = variable(process, v->name);
         char value[40];
         if (!text || !variable_value(text, v->key, value))
             continue;

@@ -26,8 +26,3 @@ void uma_program_recognise(const struct uma_process *process, struct uma_u64 poo
 /* The model and cap of a recognised command; holder_caps.c. `process` for its environment. */
 void uma_program_read_flags(const struct uma_process *process, const struct uma_command_words *command, struct uma_u64 pool_total,
                             struct uma_arena *arena, struct uma_program *program);
-
-/* The value of a variable in a process's kept environment, or NULL. */
-const char *uma_process_variable(const struct uma_process *process, const char *name);
-/* A fraction as engines take it: (0, 1], "0.85" or ".85"; NaN, signs, exponents, percent signs and the rest are refused. */
-bool uma_fraction_parse(const char *text, double *ret_fraction);

@@ -13,8 +13,6 @@
 static const uint64_t LEAST = 64 * UMA_MIB;
 /* What a process that is no engine must hold to be worth a line: 0.5 % of the machine, 620 MiB of a Spark. */
 enum { OTHER_SHARE = 200 };
-/* Process trees are shallow; a ring of parents (pids are reused while we read) ends here. */
-enum { ANCESTORS_MAX = 16 };
 
 /* ---- processes by pid --------------------------------------------------------------------------------------- */
 
@@ -177,7 +175,7 @@ static void recognise(const struct candidate *c, const struct uma_process_index 
     struct uma_program program, parent;
     const struct uma_process *p = c->process;
     uma_program_recognise(p, total, arena, &program);
-    for (int i = 0; i < ANCESTORS_MAX && !complete(&program); i++) {
+    for (int i = 0; i < UMA_ANCESTORS_MAX && !complete(&program); i++) {
         p = p->ppid > 1 && p->ppid != p->pid ? uma_process_find(index, p->ppid) : NULL;
         if (!p)
             break;

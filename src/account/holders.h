@@ -12,6 +12,8 @@
 #include "uma.h"
 
 enum { UMA_HOLDERS_MAX = 64 };
+/* Parents that are followed. Process trees are shallow; a ring of parents (pids are reused while we read) ends here. */
+enum { UMA_ANCESTORS_MAX = 16 };
 
 /* Processes by pid, whatever order the snapshot has them in. */
 struct uma_process_index {

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { ANCESTORS_MAX = 16 };
-
 static const char *holder_name(const struct uma_holder *h) {
     return h->name ? h->name : "?";
 }
@@ -103,7 +101,7 @@ struct job {
 /* Workers, engine and launcher are one job: up the parents as long as they are engines, launchers or Python. */
 static int32_t job_root(struct uma_problem_site *site, int32_t pid) {
     const struct uma_process *p = uma_process_find(site->index, pid);
-    for (int i = 0; p && i < ANCESTORS_MAX; i++) {
+    for (int i = 0; p && i < UMA_ANCESTORS_MAX; i++) {
         struct uma_program program;
         const struct uma_process *parent = p->ppid > 1 && p->ppid != p->pid ? uma_process_find(site->index, p->ppid) : NULL;
         if (!parent)

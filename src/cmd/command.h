@@ -77,6 +77,9 @@ struct uma_observe_options uma_command_observe_options(const struct uma_common_o
  */
 int uma_command_snapshot_take(const struct uma_common_options *options, unsigned what, struct uma_snapshot *ret_snapshot,
                               struct uma_error *err);
+/* One reading of the machine that `options` name. */
+int uma_command_snapshot_read(const struct uma_observe_options *options, unsigned what, struct uma_snapshot *ret_snapshot,
+                              struct uma_error *err);
 /* "umactl status: TEXT" on stderr, hostile bytes escaped; then returns `status` (so: return uma_command_fail(...)). */
 int uma_command_fail(const char *command, int status, const struct uma_error *err);
 int uma_command_usage_error(const struct uma_command *command, const char *format, ...) UMA_PRINTF(2, 3);

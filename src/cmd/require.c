@@ -243,8 +243,10 @@ static int require_live(const struct options *options) {
     struct look look = { 0 };
     struct uma_observer *observer = NULL;
     int r = uma_snapshot_init(&look.snapshot);
-    if (r < 0)
-        return uma_error_set(&err, -r, "taking a snapshot"), uma_command_fail("require", UMA_EXIT_UNKNOWN, &err);
+    if (r < 0) {
+        (void)uma_error_set(&err, -r, "taking a snapshot");
+        return uma_command_fail("require", UMA_EXIT_UNKNOWN, &err);
+    }
     double waited = 0;
     if (options->has_wait) {
         /* No SA_RESTART: the sleep must end. The default comes back after the first, so that a second Ctrl-C always works. */

@@ -66,20 +66,7 @@ static int take(const struct options *options, struct uma_snapshot *ret_snapshot
         return uma_command_snapshot_take(&options->common, UMA_READ_ALL, ret_snapshot, err);
     struct uma_observe_options observe = uma_command_observe_options(&options->common);
     observe.capture = options->folder;
-    struct uma_observer *observer = NULL;
-    int r = uma_observer_open(&observe, &observer, err);
-    if (r < 0)
-        return r;
-    struct uma_snapshot snapshot;
-    r = uma_snapshot_init(&snapshot);
-    if (r < 0)
-        (void)uma_error_set(err, -r, "taking a snapshot");
-    else if ((r = uma_observer_read(observer, UMA_READ_ALL, &snapshot, err)) < 0)
-        uma_snapshot_done(&snapshot);
-    else
-        *ret_snapshot = snapshot;
-    (void)uma_observer_close(observer);
-    return MIN_OF(r, 0);
+    return uma_command_snapshot_read(&observe, UMA_READ_ALL, ret_snapshot, err);
 }
 
 static int write_out(const struct options *options, struct uma_snapshot *snapshot, struct uma_error *err) {

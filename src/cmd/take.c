@@ -49,8 +49,13 @@ int uma_command_snapshot_take(const struct uma_common_options *options, unsigned
     if (options->from)
         return take_from_file(options->from, ret_snapshot, err);
     struct uma_observe_options observe = uma_command_observe_options(options);
+    return uma_command_snapshot_read(&observe, what, ret_snapshot, err);
+}
+
+int uma_command_snapshot_read(const struct uma_observe_options *options, unsigned what, struct uma_snapshot *ret_snapshot,
+                              struct uma_error *err) {
     struct uma_observer *observer = NULL;
-    int r = uma_observer_open(&observe, &observer, err);
+    int r = uma_observer_open(options, &observer, err);
     if (r < 0)
         return r;
     struct uma_snapshot snapshot;

@@ -81,6 +81,22 @@ static inline bool uma_starts_with(const char *s, const char *end, const char *p
     return (size_t)(end - s) >= n && memcmp(s, prefix, n) == 0;
 }
 
+/* A table of "key value" lines: where the value of a key belongs. */
+struct uma_key {
+    const char *key;
+    size_t length, offset;
+};
+
+/* The row of a key, `n` when there is none. Lines come in the table's order nearly always, so the search starts where the last one ended. */
+static inline size_t uma_key_find(const struct uma_key *table, size_t n, const char *key, size_t length, size_t hint) {
+    for (size_t k = 0; k < n; k++) {
+        size_t i = hint + k < n ? hint + k : hint + k - n;
+        if (table[i].length == length && memcmp(table[i].key, key, length) == 0)
+            return i;
+    }
+    return n;
+}
+
 /*
  * Bytes and counts are kept up to 2^63 - 1: no machine has more, JSON readers hold integers as signed, and a "negative" counter of the
  * kernel (printed as unsigned long) is beyond it and so is seen as what it is.

@@ -13,12 +13,7 @@
 #include "observe/memory.h"
 #include "observe/source.h"
 
-struct field {
-    const char *key;
-    size_t length, offset;
-};
-
-static const struct field fields[] = {
+static const struct uma_key fields[] = {
 #define UMA_X(name, text) { text, sizeof(text) - 1, offsetof(struct uma_meminfo, name) },
     UMA_MEMINFO_FIELDS(UMA_X)
 #undef UMA_X
@@ -29,17 +24,6 @@ enum { OTHER_NAME_MAX = 64 };
 
 static struct uma_u64 *field_at(struct uma_meminfo *meminfo, size_t i) {
     return (struct uma_u64 *)(void *)((char *)meminfo + fields[i].offset);
-}
-
-/* The lines come in the table's order nearly always, so the search starts where the last one ended. ELEMENTS(fields): not found. */
-static size_t find(const char *key, size_t n, size_t hint) {
-    for (size_t i = hint; i < ELEMENTS(fields); i++)
-        if (fields[i].length == n && memcmp(fields[i].key, key, n) == 0)
-            return i;
-    for (size_t i = 0; i < hint; i++)
-        if (fields[i].length == n && memcmp(fields[i].key, key, n) == 0)
-            return i;
-    return ELEMENTS(fields);
 }
 
 /* HugePages_Total, _Free, _Rsvd and _Surp are numbers of pages; all else that has a name here is in kB. */
@@ -100,7 +84,7 @@ int uma_meminfo_parse(const char *text, size_t length, const char *file, struct 
         cut = !lines.whole;
         if (!colon)
             continue;
-        size_t i = find(lines.line, (size_t)(colon - lines.line), hint);
+        size_t i = uma_key_find(fields, ELEMENTS(fields), lines.line, (size_t)(colon - lines.line), hint);
         if (i == ELEMENTS(fields)) {
             int r = keep_other(&meminfo, &others, &lines, colon, arena, err);
             if (r < 0)

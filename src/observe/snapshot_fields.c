@@ -17,7 +17,7 @@ const char *const uma_platform_words[UMA_PLATFORM_MAX] = {
     [UMA_PLATFORM_STRIX_HALO] = "strix-halo", [UMA_PLATFORM_GH200] = "gh200",
 };
 
-const char *const uma_sensor_words[UMA_SENSOR_CURRENT + 1] = {
+static const char *const sensor_words[UMA_SENSOR_CURRENT + 1] = {
     [UMA_SENSOR_TEMPERATURE] = "temperature", [UMA_SENSOR_POWER] = "power",     [UMA_SENSOR_ENERGY] = "energy", [UMA_SENSOR_FAN] = "fan",
     [UMA_SENSOR_VOLTAGE] = "voltage",         [UMA_SENSOR_CURRENT] = "current",
 };
@@ -62,9 +62,9 @@ static const struct uma_field source_list[] = {
     STRING(path, TEXT),
     STRING(detail, TEXT),
 };
-const struct uma_fields uma_source_fields = FIELDS("source", source_list, true);
+static const struct uma_fields source_fields = FIELDS("source", source_list, true);
 #undef S
-#define SOURCE(member) OBJECT(member, struct uma_source, uma_source_fields)
+#define SOURCE(member) OBJECT(member, struct uma_source, source_fields)
 
 #define S uma_platform
 static const struct uma_field platform_list[] = {
@@ -256,7 +256,7 @@ static const struct uma_fields thermal_zone_fields = FIELDS("thermal_zone", ther
 #define S uma_sensor
 static const struct uma_field sensor_list[] = {
     STRING(chip, OPEN),  INT32(hwmon, 0, INT32_MAX),
-    STRING(label, OPEN), WORD(kind, enum uma_sensor_kind, uma_sensor_words),
+    STRING(label, OPEN), WORD(kind, enum uma_sensor_kind, sensor_words),
     F64(value),          F64(max),
     F64(critical),
 };

@@ -75,10 +75,9 @@ struct uma_fields {
 /* The member of an object that holds the reasons of its numbers that are null or stale. */
 #define UMA_SNAPSHOT_REASONS "unknown"
 
-extern const struct uma_fields uma_snapshot_fields, uma_gpus_fields, uma_source_fields;
+extern const struct uma_fields uma_snapshot_fields, uma_gpus_fields;
 extern const char *const uma_validity_words[UMA_VALIDITY_MAX]; /* "unsupported": one word each */
 extern const char *const uma_platform_words[UMA_PLATFORM_MAX];
-extern const char *const uma_sensor_words[UMA_SENSOR_CURRENT + 1];
 
 /* Elements of a field that has a count. */
 size_t uma_field_count(const struct uma_field *field, const void *object);

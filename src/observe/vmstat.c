@@ -8,12 +8,7 @@
 #include "observe/memory.h"
 #include "observe/source.h"
 
-struct field {
-    const char *key;
-    size_t length, offset;
-};
-
-static const struct field fields[] = {
+static const struct uma_key fields[] = {
 #define UMA_X(name, text) { text, sizeof(text) - 1, offsetof(struct uma_vmstat, name) },
     UMA_VMSTAT_FIELDS(UMA_X)
 #undef UMA_X
@@ -21,7 +16,7 @@ static const struct field fields[] = {
     { "workingset_refault", sizeof("workingset_refault") - 1, offsetof(struct uma_vmstat, workingset_refault_file) },
 };
 
-static const struct field by_zone[] = {
+static const struct uma_key by_zone[] = {
 #define PREFIX(name)                                                                                                                       \
     { #name "_", sizeof(#name "_") - 1, offsetof(struct uma_vmstat, name) }
     PREFIX(allocstall), PREFIX(pgscan_kswapd), PREFIX(pgscan_direct), PREFIX(pgsteal_kswapd), PREFIX(pgsteal_direct),
@@ -67,17 +62,7 @@ static bool passes(const struct filter *f, const char *key, size_t n) {
     return f->bits[h >> 6] >> (h & 63) & 1;
 }
 
-static size_t find(const char *key, size_t n, size_t hint) {
-    for (size_t i = hint; i < ELEMENTS(fields); i++)
-        if (fields[i].length == n && memcmp(fields[i].key, key, n) == 0)
-            return i;
-    for (size_t i = 0; i < hint; i++)
-        if (fields[i].length == n && memcmp(fields[i].key, key, n) == 0)
-            return i;
-    return ELEMENTS(fields);
-}
-
-static const struct field *find_by_zone(const char *key, size_t n) {
+static const struct uma_key *find_by_zone(const char *key, size_t n) {
     if (n < 11 || (memcmp(key, "pgs", 3) != 0 && memcmp(key, "allocstall_", 11) != 0))
         return NULL;
     for (size_t i = 0; i < ELEMENTS(by_zone); i++)
@@ -110,8 +95,8 @@ int uma_vmstat_parse(const char *text, size_t length, const char *file, struct u
         if (n == 0)
             continue;
         uint64_t value = 0;
-        size_t i = passes(&filter, lines.line, n) ? find(lines.line, n, hint) : ELEMENTS(fields);
-        const struct field *part = i == ELEMENTS(fields) ? find_by_zone(lines.line, n) : NULL;
+        size_t i = passes(&filter, lines.line, n) ? uma_key_find(fields, ELEMENTS(fields), lines.line, n, hint) : ELEMENTS(fields);
+        const struct uma_key *part = i == ELEMENTS(fields) ? find_by_zone(lines.line, n) : NULL;
         if (i == ELEMENTS(fields) && !part) {
             numbers += numbers == 0 && uma_whole_u64(word, lines.stop, &value);
             continue;
