@@ -1,35 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* platform_text.c - the text formats that say which machine this is: release files, the NVIDIA driver's version, /proc/cpuinfo. */
-#include "observe/cpu_core.h"
-#include "observe/platform.h"
-
 #include "base/units.h"
+#include "observe/cpu_core.h"
+#include "observe/lines.h"
+#include "observe/platform.h"
 
 #include <string.h>
 
-/* One line without its end and without white space around it; *s moves behind it. */
 struct span {
     const char *s, *end;
 };
 
-static bool space(char c) {
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
 static struct span strip(struct span x) {
-    while (x.s < x.end && space(*x.s))
-        x.s++;
-    while (x.s < x.end && space(x.end[-1]))
+    x.s = uma_skip_blanks(x.s, x.end);
+    while (x.s < x.end && uma_is_blank(x.end[-1]))
         x.end--;
     return x;
 }
 
-static bool next_line(const char **s, const char *end, struct span *ret_line) {
-    if (*s >= end)
+static bool next_line(struct uma_lines *lines, struct span *ret_line) {
+    if (!uma_lines_next(lines))
         return false;
-    const char *newline = memchr(*s, '\n', (size_t)(end - *s));
-    *ret_line = strip((struct span){ *s, newline ? newline : end });
-    *s = newline ? newline + 1 : end;
+    *ret_line = (struct span){ lines->line, lines->stop };
     return true;
 }
 
@@ -52,7 +44,7 @@ static void unquote(struct span v, struct uma_text *into) {
     uma_text_reset(into);
     char quote = v.s < v.end && (*v.s == '"' || *v.s == '\'') ? *v.s++ : '\0';
     for (; v.s < v.end && into->length < RELEASE_VALUE_MAX; v.s++) {
-        if (quote ? *v.s == quote : space(*v.s))
+        if (quote ? *v.s == quote : uma_is_blank(*v.s))
             return;
         if (*v.s == '\\' && quote != '\'' && v.s + 1 < v.end)
             v.s++;
@@ -61,10 +53,10 @@ static void unquote(struct span v, struct uma_text *into) {
 }
 
 int uma_release_value(const char *text, size_t length, const char *key, struct uma_text *into) {
-    const char *s = text, *end = text + length;
+    struct uma_lines lines = uma_lines_of(text, length);
     struct span line, last = { NULL, NULL };
     size_t n = strlen(key);
-    while (next_line(&s, end, &line)) {
+    while (next_line(&lines, &line)) {
         if (begins(line, "export ")) {
             line.s += strlen("export ");
             line = strip(line);
@@ -98,15 +90,13 @@ static bool is_version(struct span word) {
 
 int uma_nvidia_version_parse(const char *text, size_t length, const char **ret_version, size_t *ret_length) {
     enum { VERSION_MAX = 32 };
-    const char *s = text, *end = text + length;
+    struct uma_lines lines = uma_lines_of(text, length);
     struct span line;
-    while (next_line(&s, end, &line)) {
+    while (next_line(&lines, &line)) {
         if (!begins(line, "NVRM version:"))
             continue;
         for (const char *p = line.s + strlen("NVRM version:"); p < line.end;) {
-            struct span word = { p, p };
-            while (word.end < line.end && !space(*word.end))
-                word.end++;
+            struct span word = { p, uma_word_end(p, line.end) };
             if (word.end - word.s <= VERSION_MAX && is_version(word)) {
                 *ret_version = word.s;
                 *ret_length = (size_t)(word.end - word.s);
@@ -156,9 +146,7 @@ static void add_core(struct cores *c, uint64_t part) {
 /* "lm" (long mode) among the flags is what makes an x86 CPU 64-bit. */
 static bool has_word(struct span v, const char *word) {
     for (const char *p = v.s; p < v.end;) {
-        struct span w = { p, p };
-        while (w.end < v.end && !space(*w.end))
-            w.end++;
+        struct span w = { p, uma_word_end(p, v.end) };
         if (is(w, word))
             return true;
         p = w.end + 1;
@@ -203,11 +191,11 @@ static const char *core_names(const struct cores *c, struct uma_arena *arena) {
 
 int uma_cpuinfo_parse(const char *text, size_t length, struct uma_arena *arena, struct uma_cpuinfo *ret_cpuinfo) {
     enum { MODEL_MAX = 128 }; /* x86's CPUID brand string has 48 bytes */
-    const char *s = text, *end = text + length;
+    struct uma_lines lines = uma_lines_of(text, length);
     struct cores c = { 0 };
     struct uma_cpuinfo info = { 0 };
     struct span line;
-    while (next_line(&s, end, &line)) {
+    while (next_line(&lines, &line)) {
         const char *colon = line.s < line.end ? memchr(line.s, ':', (size_t)(line.end - line.s)) : NULL;
         if (colon)
             take_line(&c, strip((struct span){ line.s, colon }), strip((struct span){ colon + 1, line.end }), &info.processors);
