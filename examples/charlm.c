@@ -2,9 +2,9 @@
 /*
  * charlm.c - a character-level language model trained for real, on the CPU, in one file: the demonstration job of `umactl run`.
  *
- * The model is the multilayer perceptron of Bengio et al., "A Neural Probabilistic Language Model" (JMLR 3, 2003): the last K characters are looked
- * up in a table, joined, passed through a tanh layer, and a softmax says which character comes next. Gradients are written out by hand, the
- * optimiser is Adam (Kingma and Ba, 2015).
+ * The model is the multilayer perceptron of Bengio et al., "A Neural Probabilistic Language Model" (JMLR 3, 2003): the last K characters
+ * are looked up in a table, joined, passed through a tanh layer, and a softmax says which character comes next. Gradients are written out
+ * by hand, the optimiser is Adam (Kingma and Ba, 2015).
  *
  * What makes it a fair stand-in for a training job: its weights are a file that is mapped shared (created on the first run, and trained
  * further by the next one), gradients and Adam's moments are anonymous memory, --memory adds a buffer that is really touched, and each

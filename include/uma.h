@@ -7,8 +7,8 @@
  *   - Unknown is a value. Every number carries a validity; nothing is 0 because it could not be read.
  *   - Units are bytes, seconds, watts, degrees Celsius, hertz and ratios 0..1, unless a name says otherwise
  *     (..._pages, ..._count, ..._ticks).
- *   - Times are nanoseconds of CLOCK_REALTIME, whole microseconds (so that JSON numbers hold them exactly). A field's time is the `time_ns` of the `struct uma_source` in the
- *     same struct: one source is one read(2) of one file, or one answer of the GPU probe.
+ *   - Times are nanoseconds of CLOCK_REALTIME, whole microseconds (so that JSON numbers hold them exactly). A field's time is the `time_ns`
+ *     of the `struct uma_source` in the same struct: one source is one read(2) of one file, or one answer of the GPU probe.
  *   - Strings are valid UTF-8. A byte that is not is written as the four characters \xHH when it is read. Strings may
  *     hold control characters (a process may be named "a\nb"): whoever prints them escapes them.
  *   - NULL strings are unknown.
@@ -514,8 +514,8 @@ struct uma_observe_options {
     const char *nvml;    /* path of the NVML library for the probe, NULL: the loader's search */
     double gpu_deadline; /* seconds to wait for the probe; 0: the default, 2.0 */
     const char *capture; /* a folder that gets every file read, so that --root on it gives the same snapshot; NULL: none */
-    bool
-        keep_probe; /* long-running: keep the probe alive between readings, restart it with back-off; it ends with the thread that read first */
+    /* long-running: keep the probe alive between readings, restart it with back-off; it ends with the thread that read first */
+    bool keep_probe;
 };
 
 struct uma_observer;
@@ -582,8 +582,9 @@ struct uma_cap {
 
 struct uma_holder {
     int32_t pid;
-    const char *name,
-        *kind; /* kind: vllm sglang ollama llama.cpp trt-llm trl axolotl unsloth torchtune llama-factory megatron nemo comfyui ray pytorch other */
+    const char *name;
+    /* vllm sglang ollama llama.cpp trt-llm trl axolotl unsloth torchtune llama-factory megatron nemo comfyui ray pytorch other */
+    const char *kind;
     const char *model; /* model named on the command line, or NULL */
     enum uma_role role;
     struct uma_u64 gpu_bytes, anon_bytes, shmem_bytes, swap_bytes;
@@ -619,7 +620,8 @@ struct uma_account {
     struct uma_arena *arena;
 };
 
-/* `reserved`: bytes that running jobs declared and have not taken yet (0 when there is no such register). The snapshot must outlive the account. */
+/* `reserved`: bytes that running jobs declared and have not taken yet (0 when there is no such register). The snapshot must outlive the
+ * account. */
 int uma_account_build(const struct uma_snapshot *snapshot, uint64_t reserved, struct uma_account *ret_account, struct uma_error *err);
 void uma_account_done(struct uma_account *account);
 

@@ -13,7 +13,8 @@
 
 void uma_ledger_build(const struct uma_snapshot *snapshot, const struct uma_gpu_share *share, struct uma_ledger *ret_ledger);
 
-/* Free pages that a kernel handed to CMA beyond its size and cannot give out again; 0 when that is not so. UMA_UNKNOWN without the lines. */
+/* Free pages that a kernel handed to CMA beyond its size and cannot give out again; 0 when that is not so. UMA_UNKNOWN without the
+ * lines. */
 struct uma_u64 uma_cma_lost(const struct uma_meminfo *meminfo);
 /* All huge pages, used or not. */
 uint64_t uma_hugetlb_bytes(const struct uma_meminfo *meminfo);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* names.c - the words of the contract for the enumerations of an account; those of a reading are in observe/snapshot.c. A value outside its enumeration has the name "unknown". */
+/* names.c - the words of the contract for the enumerations of an account; those of a reading are in observe/snapshot.c. A value outside its
+ * enumeration has the name "unknown". */
 #include "base/cleanup.h"
 #include "uma.h"
 

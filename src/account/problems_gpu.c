@@ -111,7 +111,8 @@ static void clock_locked(struct uma_problem_site *site, const struct uma_gpu *gp
                     said ? "; the driver says that a clock setting is the cause" : "; a round clock under load is a lock's");
 }
 
-/* A board sensor near its critical trip (104.8 C on a Spark) stops the machine; 5 C is a few seconds of load. Trips below 60 C are nonsense. */
+/* A board sensor near its critical trip (104.8 C on a Spark) stops the machine; 5 C is a few seconds of load. Trips below 60 C are
+ * nonsense. */
 static void board_hot(struct uma_problem_site *site) {
     const struct uma_thermal_zone *hottest = NULL;
     double least = 5;

@@ -42,7 +42,8 @@ static struct uma_u64 number_at(int dir, const char *file) {
     return n < 0 ? uma_no_u64(uma_validity_of_errno((int)n)) : uma_cgroup_number_parse(text, (size_t)n);
 }
 
-/* The path of umactl's own group: under the memory controller (v1) or the unified hierarchy. "hierarchy:controllers:path" lines (cgroups(7)). */
+/* The path of umactl's own group: under the memory controller (v1) or the unified hierarchy. "hierarchy:controllers:path" lines
+ * (cgroups(7)). */
 static int own_path(bool v1, char *ret_path, size_t size) {
     char text[FILE_MAX];
     ssize_t n = read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
@@ -132,7 +133,8 @@ static int make_v1(struct uma_cgroup_scope *scope) {
 
 /*
  * v2: a group that holds processes cannot hand controllers to its children (cgroup-v2.rst, "No Internal Process Constraint"), so a group
- * with memory accounting has to stand beside ours, and only when ours has no limit that it would escape. Else one below, for finding the processes.
+ * with memory accounting has to stand beside ours, and only when ours has no limit that it would escape. Else one below, for finding the
+ * processes.
  */
 static int make_v2(struct uma_cgroup_scope *scope) {
     static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cgroup_scope.h - a control group of a job's own, for exact accounting and for finding all of its processes. It only ever makes and removes empty groups
- * that it named itself, next to or below umactl's own group, sets no limit, and moves nobody: the job's first process enters by itself.
- * Where that is not possible there is no group, and a reason.
+ * cgroup_scope.h - a control group of a job's own, for exact accounting and for finding all of its processes. It only ever makes and
+ * removes empty groups that it named itself, next to or below umactl's own group, sets no limit, and moves nobody: the job's first process
+ * enters by itself. Where that is not possible there is no group, and a reason.
  */
 #pragma once
 
@@ -29,7 +29,8 @@ struct uma_cgroup_usage {
     struct uma_u64 current, peak, anon, shmem, swap, oom_kill;
 };
 
-/* `name` must be a clean file name. Never fails: without a group dir_fd is -1 and note says why. Removes empty groups of umactl runs that were killed. */
+/* `name` must be a clean file name. Never fails: without a group dir_fd is -1 and note says why. Removes empty groups of umactl runs that
+ * were killed. */
 void uma_cgroup_scope_create(const char *name, struct uma_cgroup_scope *ret_scope);
 void uma_cgroup_scope_usage(const struct uma_cgroup_scope *scope, struct uma_cgroup_usage *ret_usage);
 /* Calls `each` for every process in the group and in groups the job made right below it (at most 256). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * json_write.h - a small streaming JSON writer. It puts commas and indentation; the caller pairs begin and end. Strings are escaped
- * (control characters, quotes, and U+2028/U+2029); bytes that are not UTF-8 become U+FFFD, so the output is always valid JSON. Numbers are independent of
- * the locale; doubles are written with the fewest digits that read back exactly; NaN and infinities are null.
+ * (control characters, quotes, and U+2028/U+2029); bytes that are not UTF-8 become U+FFFD, so the output is always valid JSON. Numbers are
+ * independent of the locale; doubles are written with the fewest digits that read back exactly; NaN and infinities are null.
  */
 #pragma once
 

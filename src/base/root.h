@@ -34,8 +34,8 @@ int uma_root_read(struct uma_root *root, const char *path, size_t max, struct um
 int uma_root_read_kept(struct uma_root *root, const char *path, size_t max, int *kept, struct uma_text *into, struct uma_error *err);
 void uma_root_forget(int *kept);
 /*
- * A sysfs attribute, kept open likewise: one pread(2), because an attribute is at most a page and comes whole. When the device behind a kept
- * file is gone: -ENODEV, and the slot is closed; the path is not tried again, because what stands there now may be another device.
+ * A sysfs attribute, kept open likewise: one pread(2), because an attribute is at most a page and comes whole. When the device behind a
+ * kept file is gone: -ENODEV, and the slot is closed; the path is not tried again, because what stands there now may be another device.
  */
 int uma_root_read_attribute(struct uma_root *root, const char *path, size_t max, int *kept, struct uma_text *into, struct uma_error *err);
 /* A small sysfs file with one number. */
@@ -63,8 +63,8 @@ int uma_root_list(struct uma_root *root, const char *path, size_t max, int (*eac
                   struct uma_error *err);
 /* Does it exist (as anything)? */
 bool uma_root_exists(struct uma_root *root, const char *path);
-/* Is it, or does it lead to, a character device with this major number? One stat(2), no open: for telling a process's interesting descriptors
- * (proc/PID/fd/N) from the others. Only on this machine; always false in a folder, which has no devices. */
+/* Is it, or does it lead to, a character device with this major number? One stat(2), no open: for telling a process's interesting
+ * descriptors (proc/PID/fd/N) from the others. Only on this machine; always false in a folder, which has no devices. */
 bool uma_root_is_device(struct uma_root *root, const char *path, unsigned major_number);
 
 static inline void uma_cleanup_root(struct uma_root **r) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cpu_core.h - what Arm's main ID register (MIDR_EL1) says about a core, and the kernel's CPU lists ("0-3,7"). Pure functions of text.
- * They never guess: a part that the table does not name is NULL, and parts are only looked up under Arm's own implementer code, because each
- * implementer numbers its parts by itself.
+ * They never guess: a part that the table does not name is NULL, and parts are only looked up under Arm's own implementer code, because
+ * each implementer numbers its parts by itself.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /*
- * The text of regs/identification/midr_el1: "0x00000000410fd850" (Documentation/arch/arm64/cpu-feature-registers.rst). 0 or -EINVAL. A value
- * beyond 32 bits is refused: bits 63..32 of the register are reserved as zero.
+ * The text of regs/identification/midr_el1: "0x00000000410fd850" (Documentation/arch/arm64/cpu-feature-registers.rst). 0 or -EINVAL. A
+ * value beyond 32 bits is refused: bits 63..32 of the register are reserved as zero.
  */
 int uma_midr_parse(const char *text, size_t length, uint64_t *ret_midr);
 /* "Cortex-X925", static; NULL for another implementer or an unknown part. */

@@ -5,8 +5,9 @@
  * cpuinfo_avg_freq (Linux 6.15) comes first: it is read from the activity monitors at the last ticks, costs next to nothing, and answers
  * EAGAIN for a core that has been idle: then the clock is not known (UMA_FAILED), it is not 0 and not the minimum.
  *
- * scaling_cur_freq is never even opened where it comes from CPPC counters (driver cppc_cpufreq, so every GB10): the driver samples them over
- * 2 microseconds, wakes the core by an interrupt to do so (about 100 us per core), and has answered 7332 MHz for a core that ends at 2860.
+ * scaling_cur_freq is never even opened where it comes from CPPC counters (driver cppc_cpufreq, so every GB10): the driver samples them
+ * over 2 microseconds, wakes the core by an interrupt to do so (about 100 us per core), and has answered 7332 MHz for a core that ends at
+ * 2860.
  */
 #include "observe/cpu_core.h"
 #include "observe/heat_parts.h"

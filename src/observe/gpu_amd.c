@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * AMD, from what the amdgpu kernel driver shows in sysfs (kernel, Documentation/gpu/amdgpu) and, for each process, in fdinfo. On an APU such as
- * Strix Halo the pool is GTT (system memory that the GPU maps) and "VRAM" is the firmware's carve-out, which MemTotal does not contain; so a
- * process's bytes of the pool are its GTT bytes alone (llama.cpp#18159; nvtop#492).
+ * AMD, from what the amdgpu kernel driver shows in sysfs (kernel, Documentation/gpu/amdgpu) and, for each process, in fdinfo. On an APU
+ * such as Strix Halo the pool is GTT (system memory that the GPU maps) and "VRAM" is the firmware's carve-out, which MemTotal does not
+ * contain; so a process's bytes of the pool are its GTT bytes alone (llama.cpp#18159; nvtop#492).
  */
 #include "base/units.h"
 #include "observe/gpu_vendor.h"

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* The running-processes calls come in three kinds and three versions; `_v2` and `_v3` fill struct nvml_process, the first struct nvml_process_v1. */
+/* The running-processes calls come in three kinds and three versions; `_v2` and `_v3` fill struct nvml_process, the first struct
+ * nvml_process_v1. */
 enum { KIND_COMPUTE, KIND_GRAPHICS, KIND_MPS, KINDS };
 enum { KIND_V3, KIND_V2, KIND_V1, KIND_VERSIONS };
 static const char *const process_calls[KINDS][KIND_VERSIONS] = {

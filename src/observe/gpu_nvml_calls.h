@@ -45,7 +45,8 @@ struct nvml_calls {
 
 /* What a status says about the field that was asked for. */
 enum uma_validity nvml_validity(int status);
-/* Everything but the processes. `cgroup`: folder of the reader's cgroup v2 for the memory limits, "" unknown. *gpu starts zeroed, numa_node -1. */
+/* Everything but the processes. `cgroup`: folder of the reader's cgroup v2 for the memory limits, "" unknown. *gpu starts zeroed, numa_node
+ * -1. */
 void nvml_read_gpu(const struct nvml_calls *calls, nvml_device device, const char *cgroup, struct probe_gpu *gpu);
 /* A GPU whose handle is refused (lost from the bus, no permission) is listed, with the reason in every field. */
 void nvml_read_nothing(int status, struct probe_gpu *gpu);

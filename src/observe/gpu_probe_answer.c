@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* From the bytes of an answer to struct uma_gpus. The probe is ours, but a library that it loaded may have written over its memory: trust nothing. */
+/* From the bytes of an answer to struct uma_gpus. The probe is ours, but a library that it loaded may have written over its memory: trust
+ * nothing. */
 #include "observe/gpu_probe.h"
 #include "observe/gpu_probe_protocol.h"
 #include "observe/nvml_abi.h"
 
 #include <string.h>
 
-/* A number beyond these is a driver's sentinel or a broken register, not a reading: no GPU draws 100 kW, clocks 100 GHz or addresses 2^56 bytes. */
+/* A number beyond these is a driver's sentinel or a broken register, not a reading: no GPU draws 100 kW, clocks 100 GHz or addresses 2^56
+ * bytes. */
 #define BYTES_MOST (1ull << 56)
 #define MILLIWATTS_MOST 100000000ull
 #define MEGAHERTZ_MOST 100000ull

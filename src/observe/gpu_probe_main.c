@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * umactl-probe - the one process that loads NVIDIA's library. It reads questions from a socket, answers each with one reading of all GPUs and
- * ends when the socket closes or its parent dies. It may block or crash in the library at any moment: whoever asks has a deadline.
+ * umactl-probe - the one process that loads NVIDIA's library. It reads questions from a socket, answers each with one reading of all GPUs
+ * and ends when the socket closes or its parent dies. It may block or crash in the library at any moment: whoever asks has a deadline.
  *
  * Started only by libuma (gpu_probe.c): umactl-probe PARENT-PID [LIBRARY], socket on descriptor 3, standard descriptors on /dev/null.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpu_probe_protocol.h - what umactl-probe and its client say to each other over a socketpair (SOCK_STREAM). Both are built together and run on
- * one machine, so numbers are in its byte order; the version guards against a stray older program. The client asks with one header; the probe
- * answers with a header, a struct probe_answer, then n_gpus struct probe_gpu, then the processes of all GPUs in that order. Every field has a
- * fixed place and size and there is no padding, so that an answer can be checked by arithmetic alone before any of it is believed.
- * Numbers travel in NVML's own units; the client converts and refuses what physics does not allow.
+ * gpu_probe_protocol.h - what umactl-probe and its client say to each other over a socketpair (SOCK_STREAM). Both are built together and
+ * run on one machine, so numbers are in its byte order; the version guards against a stray older program. The client asks with one header;
+ * the probe answers with a header, a struct probe_answer, then n_gpus struct probe_gpu, then the processes of all GPUs in that order. Every
+ * field has a fixed place and size and there is no padding, so that an answer can be checked by arithmetic alone before any of it is
+ * believed. Numbers travel in NVML's own units; the client converts and refuses what physics does not allow.
  */
 #pragma once
 

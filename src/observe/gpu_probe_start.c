@@ -50,7 +50,8 @@ static int set_actions(posix_spawn_file_actions_t *actions, int fd) {
     return r;
 }
 
-/* Default signals, and a process group of its own: Ctrl-C at the terminal is for the job, the last reading after it still needs the probe. */
+/* Default signals, and a process group of its own: Ctrl-C at the terminal is for the job, the last reading after it still needs the
+ * probe. */
 static int set_attributes(posix_spawnattr_t *attributes) {
     sigset_t all, none;
     (void)sigfillset(&all);

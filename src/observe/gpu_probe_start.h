@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpu_probe_start.h - starting and ending the probe's process. By posix_spawn (vfork underneath), because libuma may live in a program with many
- * threads and gigabytes mapped, where fork is slow and unsafe. The process is named by a pidfd where the kernel has them (5.3), so that a
- * host program which waits for any child cannot make us signal a stranger.
+ * gpu_probe_start.h - starting and ending the probe's process. By posix_spawn (vfork underneath), because libuma may live in a program with
+ * many threads and gigabytes mapped, where fork is slow and unsafe. The process is named by a pidfd where the kernel has them (5.3), so
+ * that a host program which waits for any child cannot make us signal a stranger.
  */
 #pragma once
 
@@ -17,8 +17,8 @@ struct uma_probe_process {
 };
 
 /*
- * Start umactl-probe: $UMACTL_PROBE, else in the folder of the running program, else in libexecdir. `library` as for uma_probe_new(). On success
- * the caller owns the process and *ret_fd, its end of the socket (non-blocking). -ENOENT with what was looked for.
+ * Start umactl-probe: $UMACTL_PROBE, else in the folder of the running program, else in libexecdir. `library` as for uma_probe_new(). On
+ * success the caller owns the process and *ret_fd, its end of the socket (non-blocking). -ENOENT with what was looked for.
  */
 int uma_probe_start(const char *library, struct uma_probe_process *ret_process, int *ret_fd, struct uma_error *err);
 /* SIGKILL, without waiting. */

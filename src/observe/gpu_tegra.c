@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVIDIA Tegra (Jetson): the GPU shares the pool and, before Thor, has no NVML. The model comes from the device tree, the load from the GPU's
- * driver in tenths of a percent, the clock from devfreq, the temperature from the thermal zone that is named after the GPU, the device's memory
- * from NvMapMemUsed of /proc/meminfo (CUDA for Tegra application note) and, where debugfs may be read, each process's from nvmap's client list.
- * Names of the devfreq devices: jetson_stats (jtop/core/gpu.py) lists gv11b, gp10b, ga10b and gpu; Nano has 57000000.gpu, Thor gpu-gpc-0.
+ * NVIDIA Tegra (Jetson): the GPU shares the pool and, before Thor, has no NVML. The model comes from the device tree, the load from the
+ * GPU's driver in tenths of a percent, the clock from devfreq, the temperature from the thermal zone that is named after the GPU, the
+ * device's memory from NvMapMemUsed of /proc/meminfo (CUDA for Tegra application note) and, where debugfs may be read, each process's from
+ * nvmap's client list. Names of the devfreq devices: jetson_stats (jtop/core/gpu.py) lists gv11b, gp10b, ga10b and gpu; Nano has
+ * 57000000.gpu, Thor gpu-gpc-0.
  */
 #include "base/units.h"
 #include "observe/gpu_vendor.h"

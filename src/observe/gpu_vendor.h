@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gpu_vendor.h - a vendor is a table of two functions. gpu.c asks all of them, then collects from all of them in order and puts the lists one
- * behind the other. Adding a vendor is one file and one line of the table.
+ * gpu_vendor.h - a vendor is a table of two functions. gpu.c asks all of them, then collects from all of them in order and puts the lists
+ * one behind the other. Adding a vendor is one file and one line of the table.
  */
 #pragma once
 

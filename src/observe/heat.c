@@ -146,9 +146,9 @@ const char *uma_heat_name(const struct uma_heat_files *files, struct uma_arena *
 /* ---- values ------------------------------------------------------------------------------------------------- */
 
 /*
- * Units: Documentation/hwmon/sysfs-interface.rst (milli-degrees, micro-watts, micro-joules, rpm, milli-volts, milli-amperes). Bounds: no chip
- * of this field works outside -55..200 degrees (so 65261.85, -128, -256 and -273.15, all seen in the field for "no value", fall out); no
- * single machine takes 10 kW; no fan turns 60,000 times a minute (65535 is the usual "none"); 1 kV and 10 kA likewise.
+ * Units: Documentation/hwmon/sysfs-interface.rst (milli-degrees, micro-watts, micro-joules, rpm, milli-volts, milli-amperes). Bounds: no
+ * chip of this field works outside -55..200 degrees (so 65261.85, -128, -256 and -273.15, all seen in the field for "no value", fall out);
+ * no single machine takes 10 kW; no fan turns 60,000 times a minute (65535 is the usual "none"); 1 kV and 10 kA likewise.
  */
 static const struct {
     double divisor, min, max;

@@ -7,13 +7,14 @@
  *     hwmonN, kind, channel, so it is stable within a boot.
  *   - What is beyond the physics (65261.85 C, -273.15 C, all-ones registers) is UMA_MALFORMED, never a number. A sensor that is asleep or a
  *     core that is idle (EAGAIN, ENODATA) is UMA_FAILED, never 0. Nothing of the kind on this machine: the source is UMA_ABSENT.
- *   - A power channel's `max` is the cap in force (powerN_cap, read each time) where there is one, else powerN_max. For spbm's "syspl1" that
- *     is the system power limit which a GB10 lowers when its power supply delivers less.
+ *   - A power channel's `max` is the cap in force (powerN_cap, read each time) where there is one, else powerN_max. For spbm's "syspl1"
+ *     that is the system power limit which a GB10 lowers when its power supply delivers less.
  *   - Energy (joules) comes from counters that wrap. spbm's firmware counts u32 millijoules: every 4,294,967 J, some 12 hours at 100 W. A
  *     difference below zero is a wrap or a reset; which of the two, only the time between the readings can tell.
- *   - acpi_fan's value is not revolutions on GB10 boxes but an ACPI state 0..3: such a channel is labelled "fanN (ACPI state)" and its value
- *     is UMA_UNSUPPORTED. No Spark reports revolutions.
- *   - acpitz stands both among the zones and among the hwmon chips: one source, shown twice by the kernel. It runs about 15 C above the die.
+ *   - acpi_fan's value is not revolutions on GB10 boxes but an ACPI state 0..3: such a channel is labelled "fanN (ACPI state)" and its
+ *     value is UMA_UNSUPPORTED. No Spark reports revolutions.
+ *   - acpitz stands both among the zones and among the hwmon chips: one source, shown twice by the kernel. It runs about 15 C above the
+ *     die.
  *   - CPU clocks on GB10 come from cpuinfo_avg_freq or not at all.
  *
  * Cost: the first reading discovers (names, labels, limits), later ones read values through descriptors that stay open, and discover again

@@ -47,8 +47,8 @@ void uma_heat_file_close(struct uma_heat_files *files, struct uma_heat_file *fil
 int uma_heat_file_init(struct uma_heat_file *file, struct uma_arena *arena, const char *format, ...) UMA_PRINTF(3, 4);
 /* files->text as it is, to recognise the thing by later. NULL: out of memory. */
 const char *uma_heat_identity(const struct uma_heat_files *files, struct uma_arena *arena);
-/* Does the file still say `identity` (NULL: it could not be read then, and still cannot)? What its number names may be another thing by now.
- * Where a kept file answers that by itself (this machine, within UMA_HEAT_KEPT_MAX), nothing is read. */
+/* Does the file still say `identity` (NULL: it could not be read then, and still cannot)? What its number names may be another thing by
+ * now. Where a kept file answers that by itself (this machine, within UMA_HEAT_KEPT_MAX), nothing is read. */
 bool uma_heat_same(struct uma_heat_files *files, struct uma_heat_file *file, const char *identity);
 /* files->text as a name for people: valid UTF-8, at most 64 bytes of it, no half character at the cut. NULL when empty or out of memory. */
 const char *uma_heat_name(const struct uma_heat_files *files, struct uma_arena *arena);

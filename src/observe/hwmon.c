@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hwmon.c - sensor chips (Documentation/hwmon/sysfs-interface.rst), found by what their `name` says: hwmonN numbers differ between two boots
- * and between two machines of one model. Kernels before 3.15 let drivers keep name and channels in hwmonN/device/; both places are read.
+ * hwmon.c - sensor chips (Documentation/hwmon/sysfs-interface.rst), found by what their `name` says: hwmonN numbers differ between two
+ * boots and between two machines of one model. Kernels before 3.15 let drivers keep name and channels in hwmonN/device/; both places are
+ * read.
  */
 #include "base/units.h"
 #include "observe/heat_parts.h"
@@ -12,8 +13,8 @@
 #define FOLDER "sys/class/hwmon"
 
 /*
- * Chips: a Spark has 7-8, a big server some 50. Attributes: the widest chips (spbm, amdgpu, server super-I/O) show below 300; what is beyond
- * is a hostile folder.
+ * Chips: a Spark has 7-8, a big server some 50. Attributes: the widest chips (spbm, amdgpu, server super-I/O) show below 300; what is
+ * beyond is a hostile folder.
  */
 enum { CHIPS_MAX = 512, ATTRIBUTES_MAX = 2048, ENTRIES_MAX = 16384, DISCOVERY_BYTES = 2 * 1024 * 1024 };
 
@@ -139,7 +140,8 @@ static int discover_channel(struct uma_heat_files *files, struct uma_hwmon *hwmo
     if (!(has & (1u << INPUT | 1u << AVERAGE)) || hwmon->n_channels >= UMA_SENSORS_MAX)
         return 0;
     struct channel *c = &hwmon->channels[hwmon->n_channels];
-    /* amdgpu shows the average only on some parts, and it is the better figure of none: an input, where there is one, is what drivers mean */
+    /* amdgpu shows the average only on some parts, and it is the better figure of none: an input, where there is one, is what drivers
+     * mean */
     const char *value = attribute_names[has & 1u << INPUT ? INPUT : AVERAGE];
     *c = (struct channel){ .chip = chip, .kind = of->kind, .max = uma_no_f64(UMA_ABSENT), .critical = uma_no_f64(UMA_ABSENT) };
     c->cap.kept = -1;

@@ -87,7 +87,8 @@ struct uma_key {
     size_t length, offset;
 };
 
-/* The row of a key, `n` when there is none. Lines come in the table's order nearly always, so the search starts where the last one ended. */
+/* The row of a key, `n` when there is none. Lines come in the table's order nearly always, so the search starts where the last one
+ * ended. */
 static inline size_t uma_key_find(const struct uma_key *table, size_t n, const char *key, size_t length, size_t hint) {
     for (size_t k = 0; k < n; k++) {
         size_t i = hint + k < n ? hint + k : hint + k - n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory.h - what the kernel says about the pool: meminfo, vmstat, PSI, zones, swaps, NUMA nodes. Files stay open between readings, so that a
- * tick is a handful of pread(2). The parsers are pure, take any bytes and never read past `length`.
+ * memory.h - what the kernel says about the pool: meminfo, vmstat, PSI, zones, swaps, NUMA nodes. Files stay open between readings, so that
+ * a tick is a handful of pread(2). The parsers are pure, take any bytes and never read past `length`.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* nodes.h - the NUMA nodes of /sys/devices/system/node. On GH200 the GPU's memory is one (a node without CPUs). Part of memory.c's reader. */
+/* nodes.h - the NUMA nodes of /sys/devices/system/node. On GH200 the GPU's memory is one (a node without CPUs). Part of memory.c's
+ * reader. */
 #pragma once
 
 #include "base/root.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * nvml_abi.h - the binary interface of libnvidia-ml.so.1, as far as umactl calls it: our own declarations, made from the layout facts of NVIDIA's
- * header (NVIDIA/go-nvml gen/nvml/nvml.h, API 13; NVML API reference). Used only inside umactl-probe and by the fake library of the tests.
- * Every entry point is found by dlsym, newest name first, because a driver may be older or newer than this list.
+ * nvml_abi.h - the binary interface of libnvidia-ml.so.1, as far as umactl calls it: our own declarations, made from the layout facts of
+ * NVIDIA's header (NVIDIA/go-nvml gen/nvml/nvml.h, API 13; NVML API reference). Used only inside umactl-probe and by the fake library of
+ * the tests. Every entry point is found by dlsym, newest name first, because a driver may be older or newer than this list.
  */
 #pragma once
 
@@ -112,8 +112,8 @@ enum {
 
 /*
  * nvmlDeviceGetMemoryLimits_v1 (driver r615, CUDA 13.4): what the driver counts for one cgroup v2 folder. Layout of the NVML API reference
- * (nvmlGetMemoryLimits_v1_t), used by NVIDIA/nvidia-container-toolkit#2075: one pointer, three 64-bit numbers, no version. The prose of the MPS
- * guide names other members; the reference and the bindings agree with each other. Not seen on a GB10.
+ * (nvmlGetMemoryLimits_v1_t), used by NVIDIA/nvidia-container-toolkit#2075: one pointer, three 64-bit numbers, no version. The prose of the
+ * MPS guide names other members; the reference and the bindings agree with each other. Not seen on a GB10.
  */
 struct nvml_memory_limits {
     const char *cgroup; /* in: "/sys/fs/cgroup/..." */

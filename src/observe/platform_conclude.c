@@ -123,7 +123,8 @@ static bool is_grace_hopper(struct uma_snapshot *s) {
 
 /* ---- does a GPU share the pool? ------------------------------------------------------------------------------ */
 
-/* How near a GPU's "total" must be to MemTotal to be the same memory: GB10's CUDA total and MemTotal agree to the page, Tegra's within 1 %. */
+/* How near a GPU's "total" must be to MemTotal to be the same memory: GB10's CUDA total and MemTotal agree to the page, Tegra's
+ * within 1 %. */
 static bool is_the_pool(uint64_t gpu_total, uint64_t mem_total) {
     uint64_t apart = gpu_total > mem_total ? gpu_total - mem_total : mem_total - gpu_total;
     return apart <= mem_total / 64;

@@ -12,7 +12,8 @@
 
 /* ---- paths, component by component ---------------------------------------------------------------------------- */
 
-/* What stands around a container's or user's own part in a cgroup's name (systemd.unit(5); docker, podman, containerd, CRI-O, LXC, kubelet). */
+/* What stands around a container's or user's own part in a cgroup's name (systemd.unit(5); docker, podman, containerd, CRI-O, LXC,
+ * kubelet). */
 static const struct {
     const char *before;
     enum uma_stand_in kind;
@@ -148,7 +149,8 @@ static bool word_character(char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* A name that is known from elsewhere in the snapshot. Stand-ins for plain words of command lines only count when they are long: "the" may be one. */
+/* A name that is known from elsewhere in the snapshot. Stand-ins for plain words of command lines only count when they are long: "the" may
+ * be one. */
 static bool put_if_known(struct uma_redactor *r, const char *s, size_t n, bool sentence) {
     static const enum uma_stand_in names[] = { UMA_STAND_IN_HOST,    UMA_STAND_IN_USER, UMA_STAND_IN_CONTAINER, UMA_STAND_IN_IMAGE,
                                                UMA_STAND_IN_PROCESS, UMA_STAND_IN_UNIT, UMA_STAND_IN_MODEL,     UMA_STAND_IN_ID,

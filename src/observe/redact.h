@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * redact.h - inside uma_snapshot_redact(): what becomes of one string. It works by what is allowed to stay (redact_words.c), never by what
- * is known to be secret; only in sentences, whose words cannot be listed, the names that were found elsewhere in the snapshot are taken out.
- * The same text always gets the same stand-in: "path-1", "model-2.gguf".
+ * is known to be secret; only in sentences, whose words cannot be listed, the names that were found elsewhere in the snapshot are taken
+ * out. The same text always gets the same stand-in: "path-1", "model-2.gguf".
  */
 #pragma once
 

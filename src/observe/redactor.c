@@ -90,7 +90,8 @@ const char *uma_redactor_take(struct uma_redactor *redactor) {
     return copy ? copy : "";
 }
 
-/* "path-12", "model-3.gguf" ("person", as user-1000.slice is systemd's): what an earlier redaction wrote. Hosts are not among them: a host may really be called host-1. */
+/* "path-12", "model-3.gguf" ("person", as user-1000.slice is systemd's): what an earlier redaction wrote. Hosts are not among them: a host
+ * may really be called host-1. */
 bool uma_redactor_stand_in(const char *s, size_t n) {
     n -= uma_token_extension(s, n);
     for (size_t kind = UMA_STAND_IN_USER; kind < UMA_STAND_IN_MAX; kind++) {

@@ -9,8 +9,8 @@
 
 /*
  * The most that one reading may hold. A document of 256 MiB (the limit of uma_snapshot_parse) is at most that much text plus the
- * structures around it, and 131,072 processes with ordinary command lines take about 200 MiB. A reader that meets the limit keeps what it has
- * and says so in its source.
+ * structures around it, and 131,072 processes with ordinary command lines take about 200 MiB. A reader that meets the limit keeps what it
+ * has and says so in its source.
  */
 enum { SNAPSHOT_ARENA_MAX = 512 * 1024 * 1024 };
 

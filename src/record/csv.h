@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * csv.h - the sample log for scripts that people already have. Existing files are appended to, never truncated: their header decides which columns
- * are written and in which order, so that a file never holds rows of two widths. A row is one write(2) on an O_APPEND descriptor.
+ * csv.h - the sample log for scripts that people already have. Existing files are appended to, never truncated: their header decides which
+ * columns are written and in which order, so that a file never holds rows of two widths. A row is one write(2) on an O_APPEND descriptor.
  * docs/csv.md is the contract.
  */
 #pragma once

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * run_record.h - what is kept of one run: a folder with run.json (schema umactl.run/1), before.json and after.json (snapshots), samples.csv
- * (plain) and events.jsonl. run.json is replaced whole (temporary file, rename) at the start, every few seconds and at the end, so it is readable at any moment,
- * also after umactl itself was killed. A record that cannot be written never stops the job. docs/run-records.md is the contract.
+ * (plain) and events.jsonl. run.json is replaced whole (temporary file, rename) at the start, every few seconds and at the end, so it is
+ * readable at any moment, also after umactl itself was killed. A record that cannot be written never stops the job. docs/run-records.md is
+ * the contract.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample.h - one reading of a job and its machine as a flat row of values, and the row that several of them make. The table below is the one
- * place where a column's name, unit and rule stand; the CSV, the run record and their tests read it. Pure.
+ * sample.h - one reading of a job and its machine as a flat row of values, and the row that several of them make. The table below is the
+ * one place where a column's name, unit and rule stand; the CSV, the run record and their tests read it. Pure.
  */
 #pragma once
 
@@ -28,8 +28,8 @@ enum uma_row_rule { UMA_ROW_LAST, UMA_ROW_MIN, UMA_ROW_MAX, UMA_ROW_SUM };
 
 /*
  * X(id, name, unit, rule). The first two after `timestamp` are nvidia-smi's own query names, in the order that temperature logs of this
- * field have them (nvidia-smi --query-gpu=timestamp,temperature.gpu,power.draw); so are the others that nvidia-smi has. `job.*` is the process
- * tree, `pool.*` the machine's memory. New columns are added at the end: existing files keep their meaning.
+ * field have them (nvidia-smi --query-gpu=timestamp,temperature.gpu,power.draw); so are the others that nvidia-smi has. `job.*` is the
+ * process tree, `pool.*` the machine's memory. New columns are added at the end: existing files keep their meaning.
  */
 #define UMA_COLUMNS(X)                                                                                                                     \
     X(GPU_CELSIUS, "temperature.gpu", CELSIUS, LAST)                                                                                       \

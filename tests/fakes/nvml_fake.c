@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A libnvidia-ml.so.1 without a GPU: the real entry points with the real ABI, answering from a scenario file (scenarios/README). With FAKE_OLD only the
- * entry points that a driver of about 2012 had, so that the fallbacks of the probe are really taken.
+ * A libnvidia-ml.so.1 without a GPU: the real entry points with the real ABI, answering from a scenario file (scenarios/README). With
+ * FAKE_OLD only the entry points that a driver of about 2012 had, so that the fallbacks of the probe are really taken.
  */
 #include "nvml_scenario.h"
 

@@ -59,5 +59,6 @@ struct fake_scenario {
 double fake_age(void);
 extern unsigned fake_asks;
 
-/* Read the file of $UMA_FAKE_NVML as it holds now. A wrong line ends the process with a message: a test must not run on a misread scenario. */
+/* Read the file of $UMA_FAKE_NVML as it holds now. A wrong line ends the process with a message: a test must not run on a misread
+ * scenario. */
 const struct fake_scenario *fake_scenario_now(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recognition of engines from hostile argument lists: NUL-separated arguments, as in /proc/PID/cmdline; the last one is an environment variable. */
+/* Recognition of engines from hostile argument lists: NUL-separated arguments, as in /proc/PID/cmdline; the last one is an environment
+ * variable. */
 #include "account/holder_kinds.h"
 #include "base/arena.h"
 

@@ -12,7 +12,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *__asan_default_options(void);
 
-/* The sanitizer keeps 256 MiB of freed memory by default, half of what ./dev fuzz allows a parser; a JSON tree of 1 MB needs 150 MiB itself. */
+/* The sanitizer keeps 256 MiB of freed memory by default, half of what ./dev fuzz allows a parser; a JSON tree of 1 MB needs 150 MiB
+ * itself. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void) {
     return "quarantine_size_mb=32";
 }

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 /*
- * End a test that this machine cannot run, and say why. cmocka's own skip() prints "not ok # SKIP" in TAP, which readers take for a failure;
- * tests/tally.py counts these lines as skipped.
+ * End a test that this machine cannot run, and say why. cmocka's own skip() prints "not ok # SKIP" in TAP, which readers take for a
+ * failure; tests/tally.py counts these lines as skipped.
  */
 #define SKIP_BECAUSE(reason)                                                                                                               \
     do {                                                                                                                                   \

@@ -98,7 +98,8 @@ static void remove_tree(const char *at) {
     assert_int_equal(system(command), 0);
 }
 
-/* A folder with a Spark's files and no recorded answer of its driver (a bug report's): nobody asked NVML, so it is not said to be missing. */
+/* A folder with a Spark's files and no recorded answer of its driver (a bug report's): nobody asked NVML, so it is not said to be
+ * missing. */
 static void folder_without_record(void **state) {
     (void)state;
     char folder[] = "/tmp/uma-account-XXXXXX", command[4600];

@@ -140,7 +140,8 @@ static void states(void **state) {
     }
 }
 
-/* Every known number becomes stale; compared against the JSON names would miss a field that is added later, so count the bytes that change. */
+/* Every known number becomes stale; compared against the JSON names would miss a field that is added later, so count the bytes that
+ * change. */
 static void stale(void **state) {
     (void)state;
     struct message m = good();

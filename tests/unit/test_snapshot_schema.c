@@ -165,8 +165,8 @@ static void test_words(void **state) {
 /* ---- the tables themselves ------------------------------------------------------------------------------------ */
 
 /*
- * Bytes of a struct that no field describes: padding, and a member that somebody adds to uma.h and forgets here. The padding of each struct is
- * known (64-bit ABI), so that anything else shows.
+ * Bytes of a struct that no field describes: padding, and a member that somebody adds to uma.h and forgets here. The padding of each struct
+ * is known (64-bit ABI), so that anything else shows.
  */
 static size_t size_of(const struct uma_field *f) {
     switch (f->type) {
