@@ -14,7 +14,7 @@ static const char usage[] =
     "      --need N             refuse to start (status 75) unless a new job can have N bytes: 60G and 60GiB are binary, 60GB is decimal\n"
     "      --wait TIME          with --need: wait for it so long (90, 90s, 5m, 2h) before refusing\n"
     "      --name S             name of the run (default: the program's)\n"
-    "      --csv FILE           append samples to FILE: timestamp, temperature.gpu, power.draw and more (umactl-csv: docs/csv.md)\n"
+    "      --csv FILE           append samples to FILE: timestamp, temperature.gpu, power.draw and more\n"
     "      --interval TIME      a row every so often (default 1 s, at least 0.05 s)\n"
     "      --plain              rows of bare numbers in base units, nothing where unknown\n"
     "  -q, --quiet              no summary and no warnings\n"
