@@ -12,6 +12,8 @@
  *   - Strings are valid UTF-8. A byte that is not is written as the four characters \xHH when it is read. Strings may
  *     hold control characters (a process may be named "a\nb"): whoever prints them escapes them.
  *   - NULL strings are unknown.
+ *   - Plain C types throughout, for C++ and ctypes as well: enumerations are as large as int, lists are pointers with a count beside them,
+ *     and strings and lists belong to the snapshot or account that they hang on.
  * What it never does
  *   - It never calls NVML in the calling process, never writes to the machine, never decides.
  *

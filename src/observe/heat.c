@@ -74,24 +74,27 @@ int uma_heat_number_read(struct uma_heat_files *files, struct uma_heat_file *fil
     return r < 0 ? r : number(files, ret_value);
 }
 
-int uma_heat_line_once(struct uma_heat_files *files, const char *format, ...) {
+static int read_formatted(struct uma_heat_files *files, const char *format, va_list ap) UMA_PRINTF(2, 0);
+
+static int read_formatted(struct uma_heat_files *files, const char *format, va_list ap) {
     char path[PATH_MAX];
-    va_list ap;
-    va_start(ap, format);
     int n = vsnprintf(path, sizeof(path), format, ap);
-    va_end(ap);
     return n < 0 || (size_t)n >= sizeof(path) ? -ENOENT : read_file(files, path, NULL);
 }
 
-int uma_heat_number_once(struct uma_heat_files *files, int64_t *ret_value, const char *format, ...) {
-    char path[PATH_MAX];
+int uma_heat_line_once(struct uma_heat_files *files, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
-    int n = vsnprintf(path, sizeof(path), format, ap);
+    int r = read_formatted(files, format, ap);
     va_end(ap);
-    if (n < 0 || (size_t)n >= sizeof(path))
-        return -ENOENT;
-    int r = read_file(files, path, NULL);
+    return r;
+}
+
+int uma_heat_number_once(struct uma_heat_files *files, int64_t *ret_value, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    int r = read_formatted(files, format, ap);
+    va_end(ap);
     return r < 0 ? r : number(files, ret_value);
 }
 
