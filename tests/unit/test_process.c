@@ -374,6 +374,9 @@ static void denied(void **state) {
         const struct uma_process *p = find(m, tested);
         bool good = p && p->envc == 0 && p->rss.validity == UMA_KNOWN && p->argc > 0 && m->snapshot.processes.denied > 0 &&
                     m->snapshot.processes.source.detail && strstr(m->snapshot.processes.source.detail, "may not read");
+        if (!good)
+            (void)fprintf(stderr, "denied %d, detail %s, argc %d, envc %d, rss %d\n", (int)m->snapshot.processes.denied,
+                          m->snapshot.processes.source.detail, p ? (int)p->argc : -1, p ? (int)p->envc : -1, p ? (int)p->rss.validity : -1);
         _exit(good ? 0 : 1);
     }
     int status = 0;
