@@ -547,7 +547,7 @@ enum uma_ledger_kind {
     UMA_LEDGER_KERNEL, /* stacks, page tables, per-CPU, vmalloc, zswap, bounce */
     UMA_LEDGER_HUGETLB,
     UMA_LEDGER_PINNED,       /* user pages pinned without RSS: io_uring, RDMA, udmabuf */
-    UMA_LEDGER_GPU,          /* what the driver attributes to processes */
+    UMA_LEDGER_GPU,          /* what the driver attributes to processes, or to itself as a whole where that is more */
     UMA_LEDGER_DRIVER_POOLS, /* kept by the driver after its processes ended: only with evidence */
     UMA_LEDGER_CMA_LOST,
     UMA_LEDGER_UNEXPLAINED,
@@ -559,6 +559,7 @@ struct uma_ledger {
     uint64_t total; /* MemTotal; the rows sum to it exactly */
     uint64_t bytes[UMA_LEDGER_KINDS];
     uint64_t overcounted; /* bytes that the rows claimed beyond MemTotal (a torn reading) and that were cut */
+    bool gpu_whole;       /* the gpu row is more than drivers divide by process: their figure for the device as a whole (GTT, NvMap, TTM) */
 };
 
 struct uma_headroom {

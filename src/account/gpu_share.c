@@ -77,7 +77,7 @@ static uint64_t device_total(const struct uma_snapshot *snapshot, const struct u
 
 int uma_gpu_share_build(const struct uma_snapshot *snapshot, struct uma_arena *arena, struct uma_gpu_share *ret_share) {
     struct uma_gpu_share share = { .gtt_left = { .validity = UMA_ABSENT } };
-    size_t room = 0, n_nvidia = 0, n_complete = 0;
+    size_t room = 0, n_pool = 0, n_listed = 0, n_nvidia = 0, n_complete = 0;
     uint64_t device = 0, processes = 0;
     for (size_t i = 0; i < snapshot->gpus.n; i++)
         room += snapshot->gpus.list[i].n_processes;
@@ -94,6 +94,8 @@ int uma_gpu_share_build(const struct uma_snapshot *snapshot, struct uma_arena *a
                 (struct uma_gpu_holder){ gpu->processes[p].pid, gpu->processes[p].bytes, gpu->processes[p].compute };
         share.n += merge(share.list + share.n, n, take_larger);
         share.any = true;
+        n_pool++;
+        n_listed += list_is_complete(snapshot, gpu) ? 1 : 0;
         device = uma_add(device, device_total(snapshot, gpu));
         if (vendor_is(gpu, "nvidia")) {
             n_nvidia++;
@@ -111,10 +113,20 @@ int uma_gpu_share_build(const struct uma_snapshot *snapshot, struct uma_arena *a
     share.attributed = processes > device ? processes : device;
     if (uma_or(snapshot->meminfo.gpu_active, 0) > share.attributed)
         share.attributed = snapshot->meminfo.gpu_active.value;
+    share.whole = share.attributed > processes;
+    share.listed = n_pool > 0 && n_listed == n_pool;
     share.nvidia = n_nvidia > 0;
     share.complete = n_nvidia > 0 && n_complete == n_nvidia && snapshot->gpus.source.validity == UMA_KNOWN;
     *ret_share = share;
     return 0;
+}
+
+bool uma_nvidia_evident(const struct uma_snapshot *snapshot) {
+    const struct uma_platform *p = &snapshot->platform;
+    for (size_t i = 0; i < snapshot->gpus.n; i++)
+        if (vendor_is(&snapshot->gpus.list[i], "nvidia") || vendor_is(&snapshot->gpus.list[i], "tegra"))
+            return true;
+    return p->driver || p->name == UMA_PLATFORM_DGX_SPARK || p->name == UMA_PLATFORM_GH200 || p->name == UMA_PLATFORM_JETSON;
 }
 
 const struct uma_gpu_holder *uma_gpu_share_find(const struct uma_gpu_share *share, int32_t pid) {

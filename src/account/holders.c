@@ -243,8 +243,8 @@ int uma_holders_build(const struct uma_snapshot *snapshot, const struct uma_gpu_
     if (!c || !holders)
         return -ENOMEM;
     uint64_t others_least = uma_or(snapshot->meminfo.mem_total, 0) / OTHER_SHARE;
-    /* nobody's GPU bytes are 0 when the driver was not asked: only a complete list says so */
-    bool none_means_zero = share->any && snapshot->gpus.source.validity == UMA_KNOWN && snapshot->platform.in_container != UMA_YES;
+    /* nobody's GPU bytes are 0 when the driver was not asked, or tells of the device as a whole only: a complete list alone says so */
+    bool none_means_zero = share->listed && snapshot->gpus.source.validity == UMA_KNOWN;
     choose(snapshot, share, index, c);
     for (size_t i = 0; i < c->n && n < UMA_HOLDERS_MAX; i++) {
         struct uma_holder *h = &holders[n];

@@ -2,7 +2,7 @@
 /*
  * holders.h - who has the pool: processes ranked by GPU bytes + anonymous memory + mapped shared memory (shared memory counts for each
  * process that maps it: this is a ranking, not a sum). Listed are all that hold GPU memory of the pool, recognised engines and trainers
- * from 64 MiB on, and others from 0.5 % of the machine on; at most 64. A process that the driver still lists and /proc no longer does,
+ * from 64 MiB on, and others from 0.5 % of the machine (at least 64 MiB) on; at most 64. A process that the driver still lists and /proc no longer does,
  * or only as a zombie, is `exited`: its memory is on its way back. Pure.
  */
 #pragma once

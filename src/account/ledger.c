@@ -177,6 +177,7 @@ void uma_ledger_build(const struct uma_snapshot *snapshot, const struct uma_gpu_
         take(&t, UMA_LEDGER_KERNEL, kernel_bytes(m));
         explain(&t, UMA_LEDGER_PINNED, uma_sub(unmapped_anon(m), swap_cache));
         explain(&t, UMA_LEDGER_GPU, share->attributed);
+        ledger.gpu_whole = share->whole;
         take_driver_pools(&t, snapshot, share);
         ledger.bytes[UMA_LEDGER_UNEXPLAINED] = t.rest;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * problems.h - what is wrong, each with what was measured and one command that helps or looks closer. A normal state is no problem: a
+ * problems.h - what is wrong, each with what was measured and one command that helps, or "see: " and one that looks closer. A normal state is no problem: a
  * thin steady state of a server, page cache after a download, SW_POWER_CAP at about 90 W, counters that only say something was once so.
  * Problems of a GPU are those of a GPU on the pool; a machine without one has none of them. Texts hold names as the machine has them:
  * whoever prints them escapes. Pure.

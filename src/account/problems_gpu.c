@@ -63,6 +63,22 @@ static double throttled_by_heat(const struct uma_gpu *gpu) {
 }
 
 /*
+ * A lock of the clock that takes heat away: a tenth below what the GPU runs at under the heat, on a round hundred as owners choose them,
+ * or 0.7 of its maximum (2100 of 3003 MHz, the usual lock) when the heat is over or the clock is not known. Locks of 2000 and 2100 MHz took
+ * 10 C away and no speed (MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x issue 146); below 1000 MHz work stops being work, and a lock is no help.
+ */
+static const char *cooler(struct uma_problem_site *site, const struct uma_gpu *gpu, bool now) {
+    uint64_t hundred = 100000000, least = 10 * hundred, hertz = now ? uma_or(gpu->sm_hertz, 0) : 0;
+    uint64_t lock = hertz > 0 ? hertz / 10 * 9 : uma_or(gpu->sm_max_hertz, 3003000000) / 10 * 7;
+    lock = lock / hundred * hundred;
+    lock = lock < least ? least : lock;
+    if (!is_nvidia(gpu) || (hertz > 0 && lock >= hertz))
+        return is_nvidia(gpu) ? "see: nvidia-smi -q -d TEMPERATURE,PERFORMANCE" : "see: sensors";
+    const char *which = site->snapshot->gpus.n > 1 ? uma_problem_text(site, "-i %d ", (int)gpu->index) : "";
+    return uma_problem_text(site, "sudo nvidia-smi %s-lgc 0,%s", which, megahertz(site, lock));
+}
+
+/*
  * Heat limits the GPU now when a thermal reason is set or the margin to its limit is at most 3 C (the limit itself differs by unit: 94 and
  * 96 C seen). Counters only say that it once was so: a minute in total is worth an info (173 s: ollama issue 13552), less is an evening's
  * gaming. HW_SLOWDOWN alone is reported for other causes too (nvml.h) and is not looked at.
@@ -81,7 +97,7 @@ static void thermal(struct uma_problem_site *site, const struct uma_gpu *gpu) {
             ? uma_problem_text(site, ", %s C below its limit", uma_problem_decimal(site, gpu->limit_margin_celsius.value, 0))
             : "";
     const char *cause = hw ? ", hardware thermal slowdown active" : sw ? ", software thermal slowdown active" : "";
-    const char *remedy = is_nvidia(gpu) ? "sudo nvidia-smi -lgc 0,2100" : "sensors";
+    const char *remedy = cooler(site, gpu, hw || sw || close);
     if (hw || sw || close)
         uma_problem_add(site, "thermal", hw ? UMA_CRITICAL : UMA_WARNING, "heat limits the GPU now", remedy,
                         "%s%s%s%s; %s s throttled by heat since the driver was loaded", gpu_name(gpu), celsius, margin, cause,
@@ -127,17 +143,39 @@ static void board_hot(struct uma_problem_site *site) {
         }
     }
     if (hottest)
-        uma_problem_add(site, "thermal", UMA_CRITICAL, "a sensor of the board is about to switch the machine off", "sensors",
+        uma_problem_add(site, "thermal", UMA_CRITICAL, "a sensor of the board is about to switch the machine off", "see: sensors",
                         "thermal zone %d (%s) is at %s C, its critical trip is %s C", (int)hottest->id, hottest->type ? hottest->type : "?",
                         uma_problem_decimal(site, hottest->celsius.value, 1),
                         uma_problem_decimal(site, hottest->critical_celsius.value, 1));
 }
 
-/* Is there an NVIDIA GPU whose library ought to answer? The kernel driver is loaded, or the machine is one that is nothing without. */
-static bool nvidia_evident(const struct uma_snapshot *s) {
-    if (s->platform.name == UMA_PLATFORM_JETSON) /* NVML only from Thor on */
-        return false;
-    return s->platform.driver || s->platform.name == UMA_PLATFORM_DGX_SPARK || s->platform.name == UMA_PLATFORM_GH200;
+/* What a library that is there and does not start needs, by NVML's error that the probe tells (nvml.h: nvmlReturn_t). */
+static const char *starter(const char *detail) {
+    if (strstr(detail, "(code 18)")) /* the module of the old driver runs until it is loaded anew */
+        return "sudo reboot";
+    return strstr(detail, "(code 9)") ? "sudo modprobe nvidia" : "see: nvidia-smi";
+}
+
+static const char *provider(const struct uma_snapshot *s) {
+    return s->platform.in_container == UMA_YES ? "start the container with --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+                                               : "see: ldconfig -p | grep libnvidia-ml";
+}
+
+/* No answer, because the library is not there or does not start. On a Jetson NVML is there only from Thor on. */
+static void nvml_silent(struct uma_problem_site *site) {
+    const struct uma_snapshot *s = site->snapshot;
+    const struct uma_source *source = &s->gpus.source;
+    bool failed = source->validity == UMA_FAILED || source->validity == UMA_MALFORMED || source->validity == UMA_DENIED;
+    if (!(failed || source->validity == UMA_ABSENT) || s->platform.name == UMA_PLATFORM_JETSON || !uma_nvidia_evident(s))
+        return;
+    const char *detail = source->detail ? source->detail : failed ? "no reason given" : "libnvidia-ml.so.1 was not found";
+    bool there = failed || strstr(detail, "does not start"); /* the probe's words (gpu_nvml.c) for a driver that is not loaded, too */
+    uma_problem_add(site, "nvml-absent", UMA_WARNING,
+                    there ? "NVIDIA's management library is there and does not start: what the GPU holds is not known"
+                          : "NVIDIA's management library is missing: what the GPU holds is not known",
+                    there ? starter(detail) : provider(s), "%s%s; %s",
+                    s->platform.driver ? "the kernel driver is loaded: " : "this machine has an NVIDIA GPU",
+                    s->platform.driver ? s->platform.driver : "", detail);
 }
 
 static void nvml(struct uma_problem_site *site) {
@@ -145,22 +183,15 @@ static void nvml(struct uma_problem_site *site) {
     for (size_t i = 0; i < s->gpus.n; i++)
         if (is_nvidia(&s->gpus.list[i]) && !s->gpus.hung)
             return;
-    if (s->gpus.hung) {
-        /* nvidia-smi blocked 491 to 737 s while a host was on its way to a freeze (MiaAI-Lab DeepSeek-v4.1 issue 23) */
-        bool short_of = uma_usable(site->account->headroom.budget.validity) && site->account->headroom.budget.value == 0;
-        uma_problem_add(site, "nvml-hung", short_of ? UMA_CRITICAL : UMA_WARNING,
-                        "the GPU driver does not answer: GPU figures are missing or old", "journalctl -k -g 'NVRM|Xid'", "NVML: %s",
-                        s->gpus.source.detail ? s->gpus.source.detail : "no answer in time");
+    if (!s->gpus.hung) {
+        nvml_silent(site);
         return;
     }
-    if (s->gpus.source.validity != UMA_ABSENT || !nvidia_evident(s))
-        return;
-    uma_problem_add(site, "nvml-absent", UMA_WARNING, "NVIDIA's management library is missing: what the GPU holds is not known",
-                    s->platform.in_container == UMA_YES ? "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."
-                                                        : "ldconfig -p | grep libnvidia-ml",
-                    "%s%s; %s", s->platform.driver ? "the kernel driver is loaded: " : "this machine has an NVIDIA GPU",
-                    s->platform.driver ? s->platform.driver : "",
-                    s->gpus.source.detail ? s->gpus.source.detail : "libnvidia-ml.so.1 was not found");
+    /* nvidia-smi blocked 491 to 737 s while a host was on its way to a freeze (MiaAI-Lab DeepSeek-v4.1 issue 23) */
+    bool short_of = uma_usable(site->account->headroom.budget.validity) && site->account->headroom.budget.value == 0;
+    uma_problem_add(site, "nvml-hung", short_of ? UMA_CRITICAL : UMA_WARNING,
+                    "the GPU driver does not answer: GPU figures are missing or old", "see: journalctl -k -g 'NVRM|Xid'", "NVML: %s",
+                    s->gpus.source.detail ? s->gpus.source.detail : "no answer in time");
 }
 
 void uma_problems_gpu(struct uma_problem_site *site) {

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.@:-"
+
 static const char *holder_name(const struct uma_holder *h) {
     return h->name ? h->name : "?";
 }
@@ -47,17 +49,44 @@ static bool driver_limits(const struct uma_snapshot *s) {
     return false;
 }
 
-/* What makes this engine keep to `limit` bytes of `total`. */
-static const char *engine_limit(struct uma_problem_site *site, const struct uma_holder *h, uint64_t limit, uint64_t total) {
-    unsigned percent = (unsigned)((double)limit / (double)total * 100);
-    percent = percent < 1 ? 1 : percent;
-    if (strcmp(h->kind, "vllm") == 0)
-        return uma_problem_text(site, "vllm serve ... --gpu-memory-utilization 0.%02u", percent);
-    if (strcmp(h->kind, "sglang") == 0)
-        return uma_problem_text(site, "python3 -m sglang.launch_server ... --mem-fraction-static 0.%02u", percent);
-    if (strcmp(h->kind, "trt-llm") == 0)
-        return uma_problem_text(site, "trtllm-serve ... --kv_cache_free_gpu_memory_fraction 0.%02u", percent);
-    return uma_problem_text(site, "umactl run --need %lluG -- JOB", (unsigned long long)(uma_or(h->gpu_bytes, 0) / UMA_GIB + 1));
+/* Names as the runtimes and systemd allow them, so that a command can have one as it is. */
+static bool plain(const char *name) {
+    return name && name[0] && name[0] != '-' && strlen(name) <= 128 && name[strspn(name, PLAIN)] == '\0';
+}
+
+static const char *runtime_of(const struct uma_problem_site *site, const struct uma_holder *h) {
+    const struct uma_process *p = uma_process_find(site->index, h->pid);
+    bool known = p && p->container >= 0 && (size_t)p->container < site->snapshot->n_containers;
+    return known ? site->snapshot->containers[p->container].runtime : NULL;
+}
+
+/* Whole GiB that a start of the same job takes from the pool: no limit of a cgroup keeps it to less. */
+static unsigned long long gib_needed(uint64_t gpu, uint64_t anon) {
+    return (unsigned long long)((uma_add(gpu, anon) + UMA_GIB - 1) / UMA_GIB);
+}
+
+/*
+ * The limit cannot be made to count, and cutting the engine's own fraction to the limit would only keep it from starting. What helps is to
+ * let measured memory decide at its next start instead of the limit.
+ */
+static const char *gated_start(struct uma_problem_site *site, const struct uma_holder *h) {
+    unsigned long long need = gib_needed(uma_or(h->gpu_bytes, 0), uma_or(h->anon_bytes, 0));
+    const char *runtime = runtime_of(site, h);
+    bool starts = runtime && (strcmp(runtime, "docker") == 0 || strcmp(runtime, "podman") == 0);
+    if (h->container && starts && plain(h->container))
+        return uma_problem_text(site, "umactl require --bytes %lluG && %s start %s", need, runtime, h->container);
+    const char *end = !h->container && plain(h->unit) ? strrchr(h->unit, '.') : NULL;
+    if (end && strcmp(end, ".service") == 0 && strncmp(h->unit, "user@", 5) != 0)
+        return uma_problem_text(site, "umactl require --bytes %lluG && sudo systemctl start %s", need, h->unit);
+    return uma_problem_text(site, "umactl run --need %lluG -- JOB", need);
+}
+
+/* What does cap it, when something does. */
+static const char *engine_cap(struct uma_problem_site *site, const struct uma_holder *h) {
+    if (h->cap.present && uma_usable(h->cap.bytes.validity))
+        return uma_problem_text(site, "; what caps it is its own option: %s, %s", uma_problem_bytes(site, h->cap.bytes.value),
+                                h->cap.source ? h->cap.source : "?");
+    return "; only an option of the program itself could cap it";
 }
 
 /*
@@ -83,9 +112,9 @@ static void container_limit_not_cuda(struct uma_problem_site *site) {
     uint64_t limit = worst->container_limit.value, gpu = worst->gpu_bytes.value;
     const char *where = worst->container ? worst->container : worst->unit ? worst->unit : "its cgroup";
     uma_problem_add(site, "container-limit-not-cuda", gpu > limit ? UMA_WARNING : UMA_INFO,
-                    "a container's or service's memory limit does not count GPU memory", engine_limit(site, worst, limit, total),
-                    "%s (pid %d) holds %s of GPU memory under the %s limit of %s", holder_name(worst), (int)worst->pid,
-                    uma_problem_bytes(site, gpu), uma_problem_bytes(site, limit), where);
+                    "a container's or service's memory limit does not count GPU memory", gated_start(site, worst),
+                    "%s (pid %d) holds %s of GPU memory under the %s limit of %s%s", holder_name(worst), (int)worst->pid,
+                    uma_problem_bytes(site, gpu), uma_problem_bytes(site, limit), where, engine_cap(site, worst));
 }
 
 /* ---- two heavy jobs ----------------------------------------------------------------------------------------- */
@@ -94,6 +123,7 @@ struct job {
     const char *container;
     const struct uma_holder *first; /* its largest process */
     uint64_t gpu, envelope;         /* now, and what it may grow to when that is known */
+    uint64_t anon;                  /* of its processes on the GPU: they take it from the same pool */
     int32_t root;                   /* the oldest process that is still part of the job */
     bool capped;
 };
@@ -138,6 +168,7 @@ static size_t collect_jobs(struct uma_problem_site *site, struct job jobs[UMA_HO
         struct job *job = job_of(site, jobs, &n, h);
         uint64_t cap = h->cap.present ? uma_or(h->cap.bytes, 0) : 0;
         job->gpu = uma_add(job->gpu, h->gpu_bytes.value);
+        job->anon = uma_add(job->anon, uma_or(h->anon_bytes, 0));
         job->envelope = cap > job->envelope ? cap : job->envelope;
         job->capped |= h->cap.present && h->role == UMA_ROLE_SERVE;
     }
@@ -172,7 +203,7 @@ static void two_heavy_jobs(struct uma_problem_site *site) {
         return;
     uma_problem_add(site, "two-heavy-jobs", UMA_WARNING,
                     "two heavy jobs share the pool: each slows the other, and the one that grows can end both",
-                    uma_problem_text(site, "umactl run --wait 2h --need %lluG -- JOB", (unsigned long long)(heavy[1]->gpu / UMA_GIB + 1)),
+                    uma_problem_text(site, "umactl run --wait 2h --need %lluG -- JOB", gib_needed(heavy[1]->gpu, heavy[1]->anon)),
                     "%s (%s, pid %d) holds %s and %s (%s, pid %d) %s of GPU memory; with their caps %s of %s", holder_name(heavy[0]->first),
                     heavy[0]->first->kind, (int)heavy[0]->first->pid, uma_problem_bytes(site, heavy[0]->gpu), holder_name(heavy[1]->first),
                     heavy[1]->first->kind, (int)heavy[1]->first->pid, uma_problem_bytes(site, heavy[1]->gpu),

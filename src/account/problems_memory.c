@@ -167,7 +167,7 @@ static void shmem_large(struct uma_problem_site *site) {
     if (!known || total == 0 || idle < least)
         return;
     uma_problem_add(site, "shmem-large", UMA_WARNING, "files in memory (tmpfs, /dev/shm) take part of the pool, and no process maps them",
-                    "ls -lhS /dev/shm", "Shmem is %s; processes map at most %s of it", uma_problem_bytes(site, m->shmem.value),
+                    "see: ls -lhS /dev/shm", "Shmem is %s; processes map at most %s of it", uma_problem_bytes(site, m->shmem.value),
                     uma_problem_bytes(site, mapped < m->shmem.value ? mapped : m->shmem.value));
 }
 
@@ -187,9 +187,14 @@ static void swap_in_use(struct uma_problem_site *site) {
     const struct uma_meminfo *m = &site->snapshot->meminfo;
     if (!uma_usable(m->swap_total.validity) || !uma_usable(m->swap_free.validity))
         return;
-    uint64_t used = uma_sub(uma_sub(m->swap_total.value, m->swap_free.value), uma_or(m->swap_cached, 0));
-    if (used < UMA_GIB)
+    uint64_t used = uma_sub(m->swap_total.value, m->swap_free.value), cached = uma_or(m->swap_cached, 0);
+    if (uma_sub(used, cached) < UMA_GIB)
         return;
+    /* What is in the swap cache has come back already and only keeps its place on disk. */
+    const char *back =
+        cached >= UMA_GIB / 20 ? uma_problem_text(site, ", %s of it is in memory again (SwapCached)", uma_problem_bytes(site, cached)) : "";
+    /* Bringing it all back helps where there is room for it beside the reserve; elsewhere it would be the freeze itself. */
+    bool room = uma_or(site->account->headroom.budget, 0) > used && !site->account->headroom.hugetlb_rule;
     struct uma_f64 some = site->snapshot->memory_pressure.some.avg60;
     const struct uma_process *most = most_swapped(site);
     const char *who = most ? uma_problem_text(site, ", most of it of %s (pid %d, %s)", most->name ? most->name : "?", (int)most->pid,
@@ -201,10 +206,10 @@ static void swap_in_use(struct uma_problem_site *site) {
     uma_problem_add(site, "swap-in-use", uma_problem_pressure(some) >= 0.05 ? UMA_WARNING : UMA_INFO,
                     unified(site) ? "part of the programs' memory is on disk; GPU memory cannot go there, so the rest of the machine does"
                                   : "part of the programs' memory is on disk",
-                    "vmstat 1",
-                    "%s of %s swap are used%s%s; whether swap should be on at all is disputed: it has saved loads and it has "
+                    room ? "sudo swapoff -a && sudo swapon -a" : "see: vmstat 1",
+                    "%s of %s swap are used%s%s%s; whether swap should be on at all is disputed: it has saved loads and it has "
                     "prolonged freezes",
-                    uma_problem_bytes(site, used), uma_problem_bytes(site, m->swap_total.value), who, waiting);
+                    uma_problem_bytes(site, used), uma_problem_bytes(site, m->swap_total.value), back, who, waiting);
 }
 
 /*
@@ -220,7 +225,7 @@ static void low_headroom(struct uma_problem_site *site) {
         return;
     uma_problem_add(
         site, "low-headroom", full >= 0.10 ? UMA_CRITICAL : UMA_WARNING,
-        "memory is short: tasks wait for it and nothing is left for a new job", "umactl status --watch",
+        "memory is short: tasks wait for it and nothing is left for a new job", "see: umactl status --watch",
         "%s are available, less than the reserve of %s; in the last 10 s some task waited %s %% and all tasks %s %% of the time",
         uma_problem_bytes(site, h->available.value), uma_problem_bytes(site, h->reserve.value), uma_problem_decimal(site, some * 100, 1),
         uma_problem_decimal(site, full * 100, 1));
@@ -261,7 +266,7 @@ static void ledger_overcounted(struct uma_problem_site *site) {
     if (!l->known || l->overcounted < least)
         return;
     uma_problem_add(site, "ledger-overcounted", UMA_INFO, "the kernel's counters claim more than there is: this reading is not one moment",
-                    "umactl status", "rows claimed %s beyond the total of %s and were cut", uma_problem_bytes(site, l->overcounted),
+                    "see: umactl status", "rows claimed %s beyond the total of %s and were cut", uma_problem_bytes(site, l->overcounted),
                     uma_problem_bytes(site, l->total));
 }
 

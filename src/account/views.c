@@ -19,14 +19,14 @@ static const struct uma_gpu *first_nvidia(const struct uma_snapshot *snapshot) {
 
 /*
  * On GB10 the CUDA call's free is MemFree, to the byte (unsloth PR 10704: 41.52 and 41.52 GiB with 115.65 available): page cache counts
- * as used. A GPU with memory of its own, GH200's included, reports that.
+ * as used. So it is wherever no GPU is known to have memory of its own (a driver that hangs does not change what CUDA would say); one
+ * that has, GH200's included, reports that.
  */
 static struct uma_u64 cuda_free(const struct uma_snapshot *snapshot, const struct uma_gpu *gpu) {
     if (!gpu)
-        return uma_no_u64(UMA_ABSENT);
-    if (gpu->numa_node <= 0 && uma_gpu_in_pool(snapshot, gpu))
         return snapshot->meminfo.mem_free;
-    return gpu->memory_free;
+    enum uma_truth unified = gpu->unified != UMA_MAYBE ? gpu->unified : snapshot->platform.unified;
+    return unified == UMA_NO || gpu->numa_node > 0 ? gpu->memory_free : snapshot->meminfo.mem_free;
 }
 
 int uma_views_build(const struct uma_snapshot *snapshot, struct uma_arena *arena, struct uma_views *ret_views) {

@@ -207,6 +207,14 @@ static void gpu_unknown(void **state) {
     s.processes = (struct uma_processes){ .source = { .validity = UMA_KNOWN }, .n = 1, .list = list };
     build(&s);
     assert_int_equal(holder(5)->gpu_bytes.validity, UMA_KNOWN);
+    gpu.processes_validity = UMA_DENIED; /* a Jetson tells of the device; by process only where debugfs may be read */
+    gpu.vendor = "tegra";
+    s.meminfo.nvmap_mem_used = u64(18 * UMA_GIB);
+    build(&s);
+    assert_false(uma_usable(holder(5)->gpu_bytes.validity));
+    gpu.processes_validity = UMA_KNOWN;
+    build(&s);
+    assert_int_equal(holder(5)->gpu_bytes.validity, UMA_KNOWN);
     s.gpus.source.validity = UMA_FAILED;
     build(&s);
     assert_false(uma_usable(holder(5)->gpu_bytes.validity));

@@ -132,6 +132,11 @@ static void amd_and_tegra(void **state) {
     gpu.gtt_used = u64(40 * UMA_GIB);
     gpu.vram_used = u64(4 * UMA_GIB); /* carved out before MemTotal */
     assert_int_equal(build(&s).bytes[UMA_LEDGER_GPU], 40 * UMA_GIB);
+    assert_true(build(&s).gpu_whole);
+    struct uma_gpu_process process = { 7, u64(40 * UMA_GIB), true };
+    gpu.processes = &process;
+    gpu.n_processes = 1;
+    assert_false(build(&s).gpu_whole);
     gpu = (struct uma_gpu){ .vendor = "tegra", .unified = UMA_YES, .numa_node = -1 };
     s.meminfo.nvmap_mem_used = u64(11 * UMA_GIB);
     assert_int_equal(build(&s).bytes[UMA_LEDGER_GPU], 11 * UMA_GIB);

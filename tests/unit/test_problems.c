@@ -239,6 +239,13 @@ static void swap(void **state) {
     const struct uma_problem *p = find(&m.s, "swap-in-use");
     assert_int_equal(p->severity, UMA_INFO);
     assert_non_null(strstr(p->evidence, "pid 200"));
+    assert_non_null(strstr(p->evidence, "10.0 GiB of 16.0 GiB swap are used, most")); /* what status says is not free */
+    assert_string_equal(p->remedy, "sudo swapoff -a && sudo swapon -a");              /* there is room for it */
+    m.s.meminfo.swap_cached = u64(200 * UMA_MIB);
+    assert_non_null(strstr(find(&m.s, "swap-in-use")->evidence, "10.0 GiB of 16.0 GiB swap are used, 200 MiB of it is in memory again"));
+    m.s.meminfo.swap_cached = u64(0);
+    m.s.meminfo.mem_available = u64(12 * UMA_GIB); /* 8 GiB beside the reserve: too little to take it all back */
+    assert_string_equal(find(&m.s, "swap-in-use")->remedy, "see: vmstat 1");
     m.s.memory_pressure.some.avg60 = f64(0.098);
     assert_int_equal(find(&m.s, "swap-in-use")->severity, UMA_WARNING);
     m.s.meminfo.swap_free.validity = UMA_ABSENT;
@@ -345,6 +352,14 @@ static void heat(void **state) {
     struct spark m;
     loaded(&m, 0.97, 78, 1980, UMA_REASON_SW_THERMAL);
     assert_int_equal(find(&m.s, "thermal")->severity, UMA_WARNING);
+    assert_string_equal(find(&m.s, "thermal")->remedy, "sudo nvidia-smi -lgc 0,1700"); /* below what it runs at, or it changes nothing */
+    m.gpu.sm_hertz = u64(1090000000);
+    assert_string_equal(find(&m.s, "thermal")->remedy, "sudo nvidia-smi -lgc 0,1000");
+    m.gpu.sm_hertz = u64(960000000); /* no lock helps here */
+    assert_string_equal(find(&m.s, "thermal")->remedy, "see: nvidia-smi -q -d TEMPERATURE,PERFORMANCE");
+    m.gpu.sm_hertz.validity = UMA_UNSUPPORTED;
+    assert_string_equal(find(&m.s, "thermal")->remedy, "sudo nvidia-smi -lgc 0,2100");
+    m.gpu.sm_hertz = u64(1980000000);
     m.gpu.throttle_reasons = u64(UMA_REASON_HW_THERMAL | UMA_REASON_HW_SLOWDOWN);
     assert_int_equal(find(&m.s, "thermal")->severity, UMA_CRITICAL);
     m.gpu.throttle_reasons = u64(UMA_REASON_HW_SLOWDOWN); /* may be a change of state */
@@ -354,6 +369,8 @@ static void heat(void **state) {
     m.gpu.limit_margin_celsius = f64(4);
     m.gpu.throttle_seconds[UMA_THROTTLE_SW_THERMAL] = f64(173.45); /* ollama issue 13552, days later */
     assert_int_equal(find(&m.s, "thermal")->severity, UMA_INFO);
+    m.gpu.sm_hertz = u64(208000000); /* at rest: the clock under load is what a lock is about */
+    assert_string_equal(find(&m.s, "thermal")->remedy, "sudo nvidia-smi -lgc 0,2100");
     m.gpu.throttle_seconds[UMA_THROTTLE_SW_THERMAL] = f64(27.6);
     assert_null(find(&m.s, "thermal"));
     struct uma_thermal_zone zone = { .id = 4, .type = "acpitz", .celsius = f64(63.6), .critical_celsius = f64(104.8) };
@@ -388,7 +405,26 @@ static void library(void **state) {
     struct spark m;
     spark(&m);
     m.s.gpus = (struct uma_gpus){ .source = { .validity = UMA_ABSENT } };
-    assert_non_null(find(&m.s, "nvml-absent"));
+    assert_non_null(strstr(find(&m.s, "nvml-absent")->summary, "is missing"));
+    assert_int_equal(strncmp(find(&m.s, "nvml-absent")->remedy, "see: ", 5), 0);
+    static const struct {
+        enum uma_validity validity;
+        const char *detail, *remedy;
+    } silent[] = {
+        { UMA_FAILED, "NVML does not start: Driver/library version mismatch (code 18)", "sudo reboot" },
+        { UMA_ABSENT, "NVML does not start: Driver Not Loaded (code 9)", "sudo modprobe nvidia" },
+        { UMA_DENIED, "NVML does not start: Insufficient Permissions (code 4)", "see: nvidia-smi" },
+        { UMA_MALFORMED, "nvml: an answer of 3 bytes", "see: nvidia-smi" },
+    };
+    for (size_t i = 0; i < ELEMENTS(silent); i++) {
+        m.s.gpus.source = (struct uma_source){ .validity = silent[i].validity, .detail = silent[i].detail };
+        const struct uma_problem *p = find(&m.s, "nvml-absent");
+        assert_non_null(p);
+        assert_non_null(strstr(p->summary, "does not start"));
+        assert_non_null(strstr(p->evidence, silent[i].detail));
+        assert_string_equal(p->remedy, silent[i].remedy);
+    }
+    m.s.gpus.source = (struct uma_source){ .validity = UMA_ABSENT };
     m.s.platform.driver = NULL;
     m.s.platform.name = UMA_PLATFORM_GENERIC;
     assert_null(find(&m.s, "nvml-absent"));
@@ -435,10 +471,17 @@ static void container_limit(void **state) {
     m.s.n_containers = 1;
     m.list[1].cgroup = 0;
     assert_int_equal(find(&m.s, "container-limit-not-cuda")->severity, UMA_WARNING);
+    /* 60 GiB and a little beside: no start with less, whatever the limit says */
+    assert_string_equal(find(&m.s, "container-limit-not-cuda")->remedy, "umactl require --bytes 61G && sudo systemctl start x.service");
     m.cgroup.effective_max = u64(80 * UMA_GIB); /* more than it holds, and no container: nobody is misled yet */
     assert_null(find(&m.s, "container-limit-not-cuda"));
     m.list[1].container = 0;
     assert_int_equal(find(&m.s, "container-limit-not-cuda")->severity, UMA_INFO);
+    assert_string_equal(find(&m.s, "container-limit-not-cuda")->remedy, "umactl run --need 61G -- JOB"); /* such a name is no command's */
+    m.container.name = "vllm-qwen";
+    assert_string_equal(find(&m.s, "container-limit-not-cuda")->remedy, "umactl require --bytes 61G && docker start vllm-qwen");
+    m.container.runtime = "kubernetes";
+    assert_string_equal(find(&m.s, "container-limit-not-cuda")->remedy, "umactl run --need 61G -- JOB");
     m.cgroup.effective_max = u64(UINT64_MAX);
     assert_null(find(&m.s, "container-limit-not-cuda"));
     m.cgroup.effective_max.validity = UMA_UNLIMITED;
@@ -459,6 +502,10 @@ static void two_jobs(void **state) {
     const struct uma_problem *p = find(&m.s, "two-heavy-jobs");
     assert_non_null(p);
     assert_non_null(strstr(p->evidence, "47.0 GiB"));
+    assert_string_equal(p->remedy, "umactl run --wait 2h --need 45G -- JOB");
+    m.list[2].rss_anon = u64(2 * UMA_GIB); /* its own memory is of the same pool */
+    assert_string_equal(find(&m.s, "two-heavy-jobs")->remedy, "umactl run --wait 2h --need 46G -- JOB");
+    m.list[2].rss_anon = u64(UMA_MIB);
     m.list[2].ppid = 100; /* one is the other's worker */
     assert_null(find(&m.s, "two-heavy-jobs"));
     m.list[2].ppid = 1;

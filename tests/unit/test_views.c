@@ -42,9 +42,17 @@ static void others(void **state) {
     assert_int_equal(build(&s, arena).cuda_mem_get_info.value, 20 * UMA_GIB);
     gpu.numa_node = 1; /* GH200: HBM is in MemTotal, and CUDA still means HBM */
     assert_int_equal(build(&s, arena).cuda_mem_get_info.value, 20 * UMA_GIB);
+    gpu.memory_free.validity = UMA_UNSUPPORTED; /* and what is not known there is not MemFree */
+    assert_int_equal(build(&s, arena).cuda_mem_get_info.validity, UMA_UNSUPPORTED);
+    gpu.numa_node = -1;
+    gpu.unified = UMA_MAYBE; /* not known to have memory of its own, on a machine that shares or may share */
+    assert_int_equal(build(&s, arena).cuda_mem_get_info.value, KB(105000000));
+    s.platform.unified = UMA_MAYBE;
+    assert_int_equal(build(&s, arena).cuda_mem_get_info.value, KB(105000000));
     gpu.vendor = "amd";
-    assert_int_equal(build(&s, arena).cuda_mem_get_info.validity, UMA_ABSENT);
-    s.gpus.n = 0;
+    assert_int_equal(build(&s, arena).cuda_mem_get_info.value, KB(105000000));
+    s.gpus.n = 0; /* a driver that hangs or is missing: MemFree it stays */
+    assert_int_equal(build(&s, arena).cuda_mem_get_info.value, KB(105000000));
     assert_int_equal(build(&s, arena).nvidia_smi.validity, UMA_ABSENT);
     assert_null(build(&s, arena).nvidia_smi_text);
 }
