@@ -12,22 +12,35 @@ static const char usage[] =
     "Start a job when its memory is there, watch it, and keep a record of it. Its input, output and signals are its own.\n"
     "\n"
     "      --need N             refuse to start (status 75) unless a new job can have N bytes: 60G and 60GiB are binary, 60GB is decimal\n"
-    "      --wait TIME          with --need: wait for it so long (90, 90s, 5m, 2h) before refusing\n"
+    "      --wait TIME          with --need: wait for it so long before refusing (default: not at all); 90, 90s, 500ms, 5m, 2h, 1d\n"
     "      --name S             name of the run (default: the program's)\n"
-    "      --csv FILE           append samples to FILE: timestamp, temperature.gpu, power.draw and more\n"
-    "      --interval TIME      a row every so often (default 1 s, at least 0.05 s)\n"
+    "      --csv FILE           append samples to FILE: timestamp, temperature.gpu, power.draw and more (docs/csv.md)\n"
+    "      --interval TIME      a row every so often (default 1 s, 0.05 s to a day); sampled twice a second, oftener when rows are\n"
     "      --plain              rows of bare numbers in base units, nothing where unknown\n"
     "  -q, --quiet              no summary and no warnings\n"
     "      --kill-with-umactl   send the job SIGTERM when umactl itself is killed (default: it goes on)\n"
     "      --end-left-behind    end processes that the job leaves behind: SIGTERM, 5 s later SIGKILL\n"
-    "      --root DIR           read the machine from a folder (also UMACTL_ROOT); the job is real\n"
+    "      --root DIR           read the machine from a folder (also UMACTL_ROOT); the job is real, and so are its own figures\n"
     "      --version            print the version\n"
     "  -h, --help               print this\n"
+    "\n"
+    "There is no --json, because standard output is the job's (the document is run.json of the record), and no --from: a job starts now.\n"
     "\n"
     "Exit status: the job's own; 128+n when signal n ended it; 75 refused by the gate; 125 umactl failed; 126 the job cannot be executed;\n"
     "127 not found.\n";
 
-enum { OPTION_NEED = UMA_OPTION_OWN, OPTION_WAIT, OPTION_NAME, OPTION_CSV, OPTION_INTERVAL, OPTION_PLAIN, OPTION_KILL, OPTION_END };
+enum {
+    OPTION_NEED = UMA_OPTION_OWN,
+    OPTION_WAIT,
+    OPTION_NAME,
+    OPTION_CSV,
+    OPTION_INTERVAL,
+    OPTION_PLAIN,
+    OPTION_KILL,
+    OPTION_END,
+    OPTION_JSON,
+    OPTION_FROM
+};
 
 #define INTERVAL_LEAST 0.05 /* below this the sampling itself would be the load */
 #define INTERVAL_MOST 86400.0
@@ -94,6 +107,8 @@ static int run(int argc, char **argv) {
         { "kill-with-umactl", no_argument, NULL, OPTION_KILL },
         { "end-left-behind", no_argument, NULL, OPTION_END },
         { "root", required_argument, NULL, UMA_OPTION_ROOT },
+        { "json", no_argument, NULL, OPTION_JSON },
+        { "from", required_argument, NULL, OPTION_FROM },
         { "version", no_argument, NULL, UMA_OPTION_VERSION },
         { "help", no_argument, NULL, 'h' },
         { 0 },
@@ -126,6 +141,10 @@ static int run(int argc, char **argv) {
         case UMA_OPTION_ROOT:
             common.root = optarg;
             break;
+        case OPTION_JSON:
+            return mistake("--json: standard output is the job's; run.json of its record is the document", "");
+        case OPTION_FROM:
+            return mistake("--from: a job starts now, not at a saved reading; umactl require --from asks one what fits", "");
         case UMA_OPTION_VERSION:
             return print("umactl " UMACTL_VERSION "\n");
         case 'h':

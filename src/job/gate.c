@@ -8,6 +8,14 @@
 
 enum { HOLDERS_SHOWN = 8 }; /* what explains a refusal fits on a screen; the rest is summed up */
 
+/* What the pool could give a job if nobody else were there. */
+static struct uma_u64 most(const struct uma_headroom *headroom) {
+    struct uma_u64 total = headroom->total;
+    if (uma_usable(total.validity) && uma_usable(headroom->reserve.validity))
+        total.value -= MIN_OF(headroom->reserve.value, total.value);
+    return total;
+}
+
 void uma_gate_decide(const struct uma_account *account, struct uma_u64 need, struct uma_gate *ret_gate) {
     struct uma_gate gate = { .need = need, .budget = account->headroom.budget };
     if (need.validity != UMA_KNOWN) {
@@ -19,6 +27,8 @@ void uma_gate_decide(const struct uma_account *account, struct uma_u64 need, str
     } else {
         gate.verdict = UMA_GATE_REFUSED;
         gate.missing = need.value - gate.budget.value;
+        struct uma_u64 limit = most(&account->headroom);
+        gate.never = uma_usable(limit.validity) && need.value > limit.value;
     }
     *ret_gate = gate;
 }
@@ -87,9 +97,13 @@ static size_t would_have_to_go(const struct uma_account *account, uint64_t missi
 
 static void remedy(struct uma_text *text, const struct uma_gate *gate, const struct uma_account *account) {
     size_t first, n = would_have_to_go(account, gate->missing, &first);
-    if (gate->need.value > account->headroom.total.value && uma_usable(account->headroom.total.validity)) {
+    if (gate->never) {
         uma_text_append(text, "  it can never fit: the whole pool is ");
         uma_text_bytes(text, account->headroom.total.value);
+        if (uma_usable(account->headroom.reserve.validity)) {
+            uma_text_append(text, ", of which the system keeps ");
+            uma_text_bytes(text, account->headroom.reserve.value);
+        }
         uma_text_char(text, '\n');
         return;
     }

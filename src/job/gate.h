@@ -18,6 +18,7 @@ struct uma_gate {
     enum uma_gate_verdict verdict;
     struct uma_u64 need, budget;
     uint64_t missing; /* need - budget when refused */
+    bool never;       /* refused, and would be on this machine with nothing else on it: waiting is of no use */
 };
 
 void uma_gate_decide(const struct uma_account *account, struct uma_u64 need, struct uma_gate *ret_gate);

@@ -80,6 +80,22 @@ static void progress(const struct uma_gate *gate, double waited, bool *shown) {
     *shown = true;
 }
 
+/* In place of the progress line, if there is one. */
+static void interrupted(const struct uma_gate *gate, int signo, double waited, bool shown) {
+    _cleanup_text_ struct uma_text text = { 0 };
+    char name[32];
+    uma_text_printf(&text, "%sumactl run: stopped by %s after ", shown ? "\r\033[K" : "",
+                    signo == SIGINT ? "Ctrl-C" : uma_signal_name(signo, name));
+    uma_text_duration(&text, waited);
+    uma_text_append(&text, "; the job did not start: it needs ");
+    uma_text_bytes(&text, gate->need.value);
+    uma_text_append(&text, ", a new job can have ");
+    uma_text_bytes(&text, gate->budget.value);
+    uma_text_char(&text, '\n');
+    if (!text.failed)
+        (void)!write(STDERR_FILENO, text.data, text.length);
+}
+
 int uma_job_gate(struct uma_job *job) {
     const struct uma_job_options *options = job->options;
     struct uma_error err = { 0 };
@@ -98,7 +114,7 @@ int uma_job_gate(struct uma_job *job) {
         }
         uma_gate_decide(&job->account, options->need, &gate);
         waited = (double)(uma_monotonic_ns() - start) / 1e9;
-        if (gate.verdict != UMA_GATE_REFUSED || !options->has_wait || waited >= options->wait)
+        if (gate.verdict != UMA_GATE_REFUSED || gate.never || !options->has_wait || waited >= options->wait)
             break;
         if (!told && !options->quiet && !isatty(STDERR_FILENO))
             say(&gate, &job->account, "umactl run: waiting: ");
@@ -106,8 +122,7 @@ int uma_job_gate(struct uma_job *job) {
         progress(&gate, waited, &shown);
         int signo = wait_a_moment(job, LOOK_INTERVAL_MS);
         if (signo) {
-            if (shown)
-                (void)!write(STDERR_FILENO, "\n", 1);
+            interrupted(&gate, signo, (double)(uma_monotonic_ns() - start) / 1e9, shown);
             return 128 + signo;
         }
     }
@@ -118,7 +133,7 @@ int uma_job_gate(struct uma_job *job) {
     job->run.verdict = uma_gate_verdict_name(gate.verdict);
     job->run.waited_seconds = told ? waited : 0;
     if (gate.verdict == UMA_GATE_REFUSED) {
-        say(&gate, &job->account, options->has_wait ? "umactl run: refused after waiting: " : "umactl run: refused: ");
+        say(&gate, &job->account, told ? "umactl run: refused after waiting: " : "umactl run: refused: ");
         return UMA_JOB_REFUSED;
     }
     if (gate.verdict == UMA_GATE_UNKNOWN) {

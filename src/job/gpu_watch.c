@@ -15,7 +15,7 @@ struct uma_gpu_watch {
     struct uma_observer *observer;
     unsigned what;
     double period;
-    bool stop, ended;
+    bool stop, ended, folder;
     struct uma_gpu_reading latest;
 };
 
@@ -25,7 +25,7 @@ static void forget_values(struct uma_gpu_reading *reading) {
     *reading = (struct uma_gpu_reading){ .answers = reading->answers, .time_ns = reading->time_ns, .board_celsius = board };
 }
 
-void uma_gpu_reading_update(struct uma_gpu_reading *reading, const struct uma_snapshot *snapshot) {
+void uma_gpu_reading_update(struct uma_gpu_reading *reading, const struct uma_snapshot *snapshot, bool folder) {
     const struct uma_gpus *gpus = &snapshot->gpus;
     reading->board_celsius = (struct uma_f64){ 0, UMA_UNKNOWN };
     for (size_t i = 0; i < snapshot->heat.n_zones; i++) {
@@ -34,6 +34,7 @@ void uma_gpu_reading_update(struct uma_gpu_reading *reading, const struct uma_sn
             reading->board_celsius = c;
     }
     forget_values(reading);
+    reading->folder_ns = folder ? snapshot->time_ns : 0;
     reading->validity = gpus->n || gpus->source.validity != UMA_KNOWN ? gpus->source.validity : UMA_ABSENT;
     reading->hung = gpus->hung;
     (void)snprintf(reading->detail, sizeof(reading->detail), "%s", gpus->source.detail ? gpus->source.detail : "");
@@ -59,6 +60,14 @@ void uma_gpu_reading_update(struct uma_gpu_reading *reading, const struct uma_sn
         }
 }
 
+struct uma_f64 uma_gpu_reading_age(const struct uma_gpu_reading *reading, int64_t now_ns) {
+    if (!reading->time_ns)
+        return (struct uma_f64){ 0, UMA_UNKNOWN };
+    int64_t age = (reading->folder_ns ? reading->folder_ns : now_ns) - reading->time_ns;
+    return (struct uma_f64){ (double)MAX_OF(age, (int64_t)0) / 1e9,
+                             UMA_KNOWN }; /* a clock that was set back makes nothing younger than now */
+}
+
 static void *observe(void *userdata) {
     struct uma_gpu_watch *watch = userdata;
     struct uma_snapshot snapshot = { 0 };
@@ -70,7 +79,7 @@ static void *observe(void *userdata) {
         int r = uma_observer_read(watch->observer, watch->what, &snapshot, NULL);
         (void)pthread_mutex_lock(&watch->lock);
         if (r >= 0)
-            uma_gpu_reading_update(&watch->latest, &snapshot);
+            uma_gpu_reading_update(&watch->latest, &snapshot, watch->folder);
         next = MAX_OF(next + (int64_t)(watch->period * 1e9), uma_monotonic_ns());
         struct timespec until = { .tv_sec = next / 1000000000, .tv_nsec = next % 1000000000 };
         while (!watch->stop && pthread_cond_timedwait(&watch->wake, &watch->lock, &until) == 0)
@@ -96,6 +105,7 @@ struct uma_gpu_watch *uma_gpu_watch_start(const struct uma_observe_options *opti
     own.capture = NULL;
     own.keep_probe = true;
     watch->period = period;
+    watch->folder = options->root && strcmp(options->root, "/") != 0;
     watch->what = UMA_READ_GPU | UMA_READ_HEAT | (by_process ? UMA_READ_PROCESSES : 0);
     if (uma_observer_open(&own, &watch->observer, err) < 0)
         return NULL;

@@ -22,7 +22,9 @@ struct uma_gpu_user {
 struct uma_gpu_reading {
     enum uma_validity validity; /* KNOWN: answered; ABSENT: no GPU that can be asked; STALE, FAILED: no answer this time */
     bool hung;
-    int64_t time_ns;  /* when the values were read, 0: never */
+    int64_t time_ns; /* when the values were read, 0: never */
+    int64_t
+        folder_ns; /* the machine is a folder: its time, against which the answer has its age; 0: this machine, whose time is the clock's */
     uint64_t answers; /* how many came: a new one is a new number */
     char detail[160];
     struct uma_f64 celsius, margin, watts, utilization;
@@ -35,8 +37,11 @@ struct uma_gpu_reading {
     struct uma_gpu_user users[UMA_GPU_USERS_MAX];
 };
 
-/* What a snapshot says, in this form; `reading->answers` and the last values are kept when it has no fresh answer. Pure. */
-void uma_gpu_reading_update(struct uma_gpu_reading *reading, const struct uma_snapshot *snapshot);
+/* What a snapshot says, in this form; `reading->answers` and the time of the last answer are kept when it has no fresh one. `folder`: the snapshot is of
+ * a folder (--root), not of this machine now. Pure. */
+void uma_gpu_reading_update(struct uma_gpu_reading *reading, const struct uma_snapshot *snapshot, bool folder);
+/* How old the last answer is at `now_ns` (CLOCK_REALTIME), in seconds. In a folder nothing ages: an answer is as old as it was when the folder was made. */
+struct uma_f64 uma_gpu_reading_age(const struct uma_gpu_reading *reading, int64_t now_ns);
 
 struct uma_gpu_watch;
 /* All signals must be blocked in the caller, so that the thread gets none. NULL with err set: go on without. `by_process`: per-process bytes come from the process list

@@ -35,6 +35,11 @@ static const char *base_name(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
+/* Does --root name another machine than this? */
+static bool is_folder(const char *root) {
+    return root && strcmp(root, "/") != 0;
+}
+
 static void describe(struct uma_job *job, char *cwd, size_t size) {
     const struct uma_job_options *o = job->options;
     struct uma_run *run = &job->run;
@@ -46,6 +51,7 @@ static void describe(struct uma_job *job, char *cwd, size_t size) {
     run->umactl_pid = getpid();
     run->version = UMACTL_VERSION;
     run->sample_seconds = job->sample_seconds;
+    run->root = is_folder(o->observe.root) ? o->observe.root : NULL;
 }
 
 /* What the snapshot before says of the machine; its strings live as long as job->before. */

@@ -4,7 +4,6 @@
 #include "base/units.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,8 +148,7 @@ static void sample_gpu(struct uma_watch *watch, struct uma_sample *sample) {
     uma_gpu_watch_latest(watch->gpu, g);
     uma_sample_set_f64(sample, UMA_COL_BOARD_CELSIUS, g->board_celsius);
     uma_range_add(&run->board_celsius, g->board_celsius);
-    if (g->time_ns)
-        uma_sample_set(sample, UMA_COL_GPU_AGE, fmax(0, (double)(sample->time_ns - g->time_ns) / 1e9));
+    uma_sample_set_f64(sample, UMA_COL_GPU_AGE, uma_gpu_reading_age(g, sample->time_ns));
     if (g->validity != UMA_KNOWN)
         return;
     uma_sample_set_f64(sample, UMA_COL_GPU_CELSIUS, g->celsius);

@@ -174,6 +174,7 @@ void uma_run_format(const struct uma_run *run, struct uma_text *text) {
     process(&json, "job", run->pid, run->start_ticks);
     process(&json, "umactl", run->umactl_pid, run->umactl_start_ticks);
     uma_json_string(&json, "version", run->version);
+    uma_json_string(&json, "root", run->root);
     uma_json_string(&json, "host", run->host);
     uma_json_string(&json, "platform", run->platform);
     uma_json_string(&json, "kernel", run->kernel);

@@ -57,8 +57,9 @@ struct uma_run {
     char id[160]; /* the folder's name */
     char name[64];
     int argc;
-    char **argv; /* borrowed; masked when written */
-    char **env;  /* borrowed; only what matters is written */
+    char **argv;      /* borrowed; masked when written */
+    char **env;       /* borrowed; only what matters is written */
+    const char *root; /* the folder that stands for the machine (--root), NULL: this machine */
     const char *cwd, *host, *platform, *kernel, *driver, *boot_id, *version;
     enum uma_run_state state;
     int64_t start_ns, updated_ns, end_ns;

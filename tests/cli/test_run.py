@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -57,7 +58,19 @@ add("unknown option: 125", mistake, ["--nonsense", "--", "true"], "--nonsense")
 add("--need with nonsense: 125", mistake, ["--need", "12X", "--", "true"], "12X")
 add("--interval 0: 125", mistake, ["--interval", "0", "--", "true"], "--interval")
 add("--wait without --need: 125", mistake, ["--wait", "5", "--", "true"], "--need")
+add("--json: 125 and where the document is", mistake, ["--json", "--", "true"], "run.json")
+add("--from: 125 and what asks a saved reading", mistake, ["--from", "x.json", "--", "true"], "umactl require --from")
 add("--csv -: 125", mistake, ["--csv", "-", "--", "true"], "standard output")
+
+
+@case("no man page nests quotes that were meant side by side")
+def man_quotes():
+    folder = os.path.join(os.environ["UMA_DOCS"], "man")
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            for number, line in enumerate(f, 1):
+                # in mdoc a macro name among the arguments of .Pq or .Ql begins a quotation inside the first one
+                equal(len(re.findall(r"\bQl\b", line)) > 1, False, f"{name}:{number}: {line}")
 
 
 @case("the job's own options are not umactl's, with and without --")

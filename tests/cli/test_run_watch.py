@@ -112,7 +112,30 @@ def wait_interrupted():
         t.read(until=b"waiting for")
         t.type(b"\x03")
         equal(t.end(), 130)
+        contains(t.output.decode(), "stopped by Ctrl-C after")
         equal(s.records(), [])
+
+
+@case("--wait: TERM ends the waiting with 143 and a sentence, also without a terminal")
+def wait_terminated():
+    with Sandbox() as s:
+        child = s.start("--root", machine("spark-serving"), "--need", "100G", "--wait", "60", "--", "true")
+        head = child.stderr.readline()
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=20)
+        equal(child.returncode, 143)
+        contains((head + err).decode(), "stopped by SIGTERM after")
+
+
+@case("--wait: what can never fit is refused at once")
+def wait_never():
+    with Sandbox() as s:
+        start = time.monotonic()
+        code, _, err = s.run("--root", machine("spark-serving"), "--need", "500G", "--wait", "60", "--", "true")
+        equal(code, 75)
+        contains(err.decode(), "refused: the job needs 500 GiB")
+        contains(err.decode(), "it can never fit: the whole pool is")
+        equal(time.monotonic() - start < 20, True)
 
 
 @case("critical problems are told before the start")
@@ -148,6 +171,17 @@ def csv_new():
             assert re.match(STAMP + r", \[N/A\], \[N/A\], ", row), row
         equal("job_start" in rows[1], True)
         equal("job_end" in rows[-1], True)
+
+
+@case("a job that ends when a row is due: its end is in the last row, here and in the record's samples")
+def csv_end_on_tick():
+    for interval, seconds in (("0.5", "0.5"), ("0.1", "0.3"), ("1", "1"), ("0.05", "0.05"), ("1", "0")):
+        with Sandbox() as s:
+            equal(s.run("-q", "--csv", s.file("log"), "--interval", interval, "--", "sleep", seconds)[0], 0)
+            for path in (s.file("log"), os.path.join(s.folder(), "samples.csv")):
+                rows = lines(path)
+                equal(sum("job_end" in row for row in rows), 1, f"{interval} {seconds}: {rows}")
+                contains(rows[-1], "job_end")
 
 
 @case("--plain: bare numbers, empty where unknown, read by any CSV reader")
@@ -320,6 +354,20 @@ def gpu_row():
         equal(record["celsius"], {"min": 65, "max": 65})
         equal(record["watts"], {"min": 45.12, "max": 45.12})
         contains(err, "65 C GPU, 45 W")
+
+
+@case("a recorded machine (--root): its values are as old as they were when it was made, and the record names the folder")
+def recorded():
+    root = machine("spark-serving")
+    with Sandbox() as s:
+        equal(s.run("-q", "--root", root, "--plain", "--csv", s.file("log"), "--interval", "0.2", "--", "sleep", "0.8")[0], 0)
+        with open(s.file("log"), newline="", encoding="utf-8") as f:
+            rows = list(csv.DictReader(f))
+        equal((rows[-1]["temperature.gpu"], rows[-1]["power.draw"], rows[-1]["gpu.age"]), ("71", "86.2", "0"))
+        equal(s.record()["root"], root)
+    with Sandbox() as s:
+        equal(s.run("-q", "--root", "/", "--", "true")[0], 0)
+        equal(s.record()["root"], None)
 
 
 @case("throttle counters: differences, an event that begins and ends, seconds in the record")

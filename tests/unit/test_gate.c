@@ -36,6 +36,20 @@ static void verdicts(void **state) {
     assert_int_equal(gate.missing, 1);
     uma_gate_decide(&account, known(UINT64_MAX), &gate);
     assert_int_equal(gate.missing, UINT64_MAX - 10);
+    /* what the whole pool less the reserve could give is waited for, one byte more is not */
+    assert_true(gate.never);
+    account.headroom.reserve = known(4 * UMA_GIB);
+    uma_gate_decide(&account, known(116 * UMA_GIB), &gate);
+    assert_int_equal(gate.verdict, UMA_GATE_REFUSED);
+    assert_false(gate.never);
+    uma_gate_decide(&account, known(116 * UMA_GIB + 1), &gate);
+    assert_true(gate.never);
+    account.headroom.reserve.validity = UMA_UNKNOWN;
+    uma_gate_decide(&account, known(116 * UMA_GIB + 1), &gate);
+    assert_false(gate.never);
+    account.headroom.total.validity = UMA_UNKNOWN;
+    uma_gate_decide(&account, known(500 * UMA_GIB), &gate);
+    assert_false(gate.never);
     account.headroom.budget = (struct uma_u64){ 5, UMA_FAILED };
     uma_gate_decide(&account, known(1), &gate);
     assert_int_equal(gate.verdict, UMA_GATE_UNKNOWN);
