@@ -13,6 +13,16 @@ static void bytes(struct uma_text *text, struct uma_u64 v) {
         uma_text_char(text, '?');
 }
 
+/* A figure that is compared with others: two decimals where one would be off by more than half a percent. */
+static void precise_bytes(struct uma_text *text, struct uma_u64 v) {
+    if (!uma_usable(v.validity) || v.value < UMA_GIB || v.value >= 10 * UMA_GIB) {
+        bytes(text, v);
+        return;
+    }
+    uma_text_fixed(text, (double)v.value / (double)UMA_GIB, 2);
+    uma_text_append(text, " GiB");
+}
+
 static void label(struct uma_text *text, const char *name) {
     uma_text_printf(text, "  %-12s ", name);
 }
@@ -28,14 +38,23 @@ static void range(struct uma_text *text, const struct uma_range *r, const char *
 
 static void peaks(struct uma_text *text, const struct uma_run *run) {
     label(text, "peak job");
-    bytes(text, run->peak_memory);
-    uma_text_append(text, " anonymous and shared, GPU ");
-    bytes(text, run->peak_gpu);
-    if (uma_usable(run->peak_cgroup.validity)) {
-        uma_text_append(text, ", with file cache ");
-        bytes(text, run->peak_cgroup);
-        uma_text_append(text, " (its cgroup)");
+    precise_bytes(text, run->peak_rss);
+    uma_text_append(text, " resident");
+    if (uma_usable(run->peak_processes.validity) && run->peak_processes.value > 1) {
+        uma_text_printf(text, " (up to %" PRIu64 " processes; the largest ", run->peak_processes.value);
+        precise_bytes(text, run->peak_process_rss);
+        uma_text_char(text, ')');
     }
+    uma_text_append(text, ", ");
+    precise_bytes(text, run->peak_memory);
+    uma_text_append(text, " anonymous and shared");
+    if (uma_usable(run->peak_cgroup.validity)) {
+        uma_text_append(text, ", ");
+        precise_bytes(text, run->peak_cgroup);
+        uma_text_append(text, " in its cgroup");
+    }
+    uma_text_append(text, ", GPU ");
+    precise_bytes(text, run->peak_gpu);
     uma_text_char(text, '\n');
     label(text, "peak pool");
     bytes(text, run->peak_pool_used);

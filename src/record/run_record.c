@@ -91,9 +91,9 @@ static void range(struct uma_json *json, const char *key, const struct uma_range
 
 static void measured(struct uma_json *json, const struct uma_run *run) {
     uma_json_begin_object(json, "peak", false);
-    uma_json_u64(json, "memory", run->peak_memory);
-    uma_json_u64(json, "rss", run->peak_rss);
-    uma_json_u64(json, "process_rss", run->peak_process_rss);
+    uma_json_u64(json, "resident", run->peak_rss);
+    uma_json_u64(json, "process_resident", run->peak_process_rss);
+    uma_json_u64(json, "anonymous_and_shared", run->peak_memory);
     uma_json_u64(json, "cgroup", run->peak_cgroup);
     uma_json_u64(json, "gpu", run->peak_gpu);
     uma_json_u64(json, "processes", run->peak_processes);

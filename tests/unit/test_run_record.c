@@ -45,7 +45,7 @@ static void documents(void **state) {
     assert_string_equal(json_string_value(json_object_get(doc, "schema")), "umactl.run/1");
     assert_string_equal(json_string_value(json_object_get(doc, "state")), "running");
     assert_true(json_is_null(json_object_get(doc, "exit")));
-    assert_true(json_is_null(json_object_get(json_object_get(doc, "peak"), "memory")));
+    assert_true(json_is_null(json_object_get(json_object_get(doc, "peak"), "anonymous_and_shared")));
     assert_true(json_is_null(json_object_get(json_object_get(doc, "job"), "pid")));
     assert_string_equal(json_string_value(json_array_get(json_object_get(doc, "command"), 2)), "***");
     assert_int_equal(json_array_size(json_object_get(doc, "env")), 1);

@@ -18,7 +18,7 @@ static void unknown(void **state) {
     struct uma_run *run = calloc(1, sizeof(*run));
     struct uma_text text = { 0 };
     uma_run_summary(run, NULL, &text);
-    assert_non_null(strstr(text.data, "peak job     ? anonymous and shared, GPU ?\n"));
+    assert_non_null(strstr(text.data, "peak job     ? resident, ? anonymous and shared, GPU ?\n"));
     assert_non_null(strstr(text.data, "peak pool    ? in use\n"));
     assert_non_null(strstr(text.data, "heat         ? GPU, ?\n"));
     assert_non_null(strstr(text.data, "throttled    ?\n"));
@@ -38,7 +38,10 @@ static void known(void **state) {
     run->start_ns = 1;
     run->end_ns = 312000000001;
     run->peak_memory = u(68 * UMA_GIB);
-    run->peak_gpu = u(60 * UMA_GIB);
+    run->peak_rss = u(692 * UMA_GIB / 10);
+    run->peak_process_rss = u(953 * UMA_GIB / 100);
+    run->peak_processes = u(3);
+    run->peak_gpu = u(5 * UMA_GIB / 4);
     run->peak_cgroup = u(70 * UMA_GIB);
     run->celsius = (struct uma_range){ { 61, UMA_KNOWN }, { 83, UMA_KNOWN } };
     run->watts = (struct uma_range){ { 40, UMA_KNOWN }, { 40, UMA_KNOWN } };
@@ -58,7 +61,9 @@ static void known(void **state) {
     run->files[0].bytes = 8 * UMA_MIB;
     uma_run_summary(run, "/r", &text);
     assert_non_null(strstr(text.data, "umactl run: train: exit 0 after 5 m 12 s\n"));
-    assert_non_null(strstr(text.data, "68.0 GiB anonymous and shared, GPU 60.0 GiB, with file cache 70.0 GiB (its cgroup)\n"));
+    assert_non_null(strstr(
+        text.data,
+        "peak job     69.2 GiB resident (up to 3 processes; the largest 9.53 GiB), 68.0 GiB anonymous and shared, 70.0 GiB in its cgroup, GPU 1.25 GiB\n"));
     assert_non_null(strstr(text.data, "61 to 83 C GPU, 40 W\n"));
     assert_non_null(strstr(text.data, "throttled    12.3 s thermal (software)\n"));
     assert_non_null(strstr(text.data, "events       pressure x2\n"));
