@@ -14,6 +14,7 @@
 
 enum {
     FILE_MAX = 1 << 16, /* memory.stat is 2 KiB, cgroup.procs of 5,000 processes 40 KiB */
+    ROOT_MAX = 1000,    /* of a folder that stands for the machine */
     GROUPS_MAX = 256,   /* groups that a job makes below its own: container runtimes make a handful */
 };
 
@@ -44,9 +45,10 @@ static struct uma_u64 number_at(int dir, const char *file) {
 
 /* The path of umactl's own group: under the memory controller (v1) or the unified hierarchy. "hierarchy:controllers:path" lines
  * (cgroups(7)). */
-static int own_path(bool v1, char *ret_path, size_t size) {
-    char text[FILE_MAX];
-    ssize_t n = read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text));
+static int own_path(const char *root, bool v1, char *ret_path, size_t size) {
+    char text[FILE_MAX], file[ROOT_MAX + 32];
+    (void)snprintf(file, sizeof(file), "%.*s/proc/self/cgroup", ROOT_MAX, root);
+    ssize_t n = read_at(AT_FDCWD, file, text, sizeof(text));
     for (char *s = text; n > 0 && *s;) {
         char *newline = strchrnul(s, '\n'), *first = memchr(s, ':', (size_t)(newline - s));
         char *second = first ? memchr(first + 1, ':', (size_t)(newline - first - 1)) : NULL;
@@ -122,12 +124,12 @@ static int make_in(const char *parent, int version, bool need_memory, struct uma
     return 0;
 }
 
-static int make_v1(struct uma_cgroup_scope *scope) {
+static int make_v1(const char *root, struct uma_cgroup_scope *scope) {
     char own[2000], folder[4096];
-    int r = own_path(true, own, sizeof(own));
+    int r = own_path(root, true, own, sizeof(own));
     if (r < 0)
         return r;
-    (void)snprintf(folder, sizeof(folder), "/sys/fs/cgroup/memory%s", own[1] ? own : "");
+    (void)snprintf(folder, sizeof(folder), "%.*s/sys/fs/cgroup/memory%s", ROOT_MAX, root, own[1] ? own : "");
     return make_in(folder, 1, true, scope);
 }
 
@@ -136,20 +138,20 @@ static int make_v1(struct uma_cgroup_scope *scope) {
  * with memory accounting has to stand beside ours, and only when ours has no limit that it would escape. Else one below, for finding the
  * processes.
  */
-static int make_v2(struct uma_cgroup_scope *scope) {
+static int make_v2(const char *root, struct uma_cgroup_scope *scope) {
     static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
     char own[2000], folder[4096];
-    int r = own_path(false, own, sizeof(own));
+    int r = own_path(root, false, own, sizeof(own));
     if (r < 0)
         return r;
     const char *mount = NULL;
     for (size_t i = 0; i < ELEMENTS(mounts) && !mount; i++) {
-        (void)snprintf(folder, sizeof(folder), "%s/cgroup.procs", mounts[i]);
+        (void)snprintf(folder, sizeof(folder), "%.*s%s/cgroup.procs", ROOT_MAX, root, mounts[i]);
         mount = access(folder, F_OK) == 0 ? mounts[i] : NULL;
     }
     if (!mount)
         return -ENOENT;
-    (void)snprintf(folder, sizeof(folder), "%s%s", mount, own[1] ? own : "");
+    (void)snprintf(folder, sizeof(folder), "%.*s%s%s", ROOT_MAX, root, mount, own[1] ? own : "");
     if (own[1] && !own_is_limited(folder)) {
         char beside[4096];
         (void)snprintf(beside, sizeof(beside), "%s", folder);
@@ -161,13 +163,17 @@ static int make_v2(struct uma_cgroup_scope *scope) {
 }
 
 void uma_cgroup_scope_create(const char *name, struct uma_cgroup_scope *ret_scope) {
+    uma_cgroup_scope_create_in("", name, ret_scope);
+}
+
+void uma_cgroup_scope_create_in(const char *root, const char *name, struct uma_cgroup_scope *ret_scope) {
     struct uma_cgroup_scope *scope = ret_scope;
     *scope = (struct uma_cgroup_scope){ .dir_fd = -1, .procs_fd = -1 };
     (void)snprintf(scope->name, sizeof(scope->name), PREFIX "%.80s-%d", name, (int)getpid());
-    int v1 = make_v1(scope);
+    int v1 = make_v1(root, scope);
     if (v1 == 0)
         return;
-    int v2 = make_v2(scope);
+    int v2 = make_v2(root, scope);
     if (v2 == 0) {
         if (!scope->memory)
             (void)snprintf(scope->note, sizeof(scope->note), "the group has no memory controller: used for finding processes only");

@@ -32,6 +32,8 @@ struct uma_cgroup_usage {
 /* `name` must be a clean file name. Never fails: without a group dir_fd is -1 and note says why. Removes empty groups of umactl runs that
  * were killed. */
 void uma_cgroup_scope_create(const char *name, struct uma_cgroup_scope *ret_scope);
+/* The same below a folder that is laid out as a machine (proc/self/cgroup, sys/fs/cgroup); "": this machine. */
+void uma_cgroup_scope_create_in(const char *root, const char *name, struct uma_cgroup_scope *ret_scope);
 void uma_cgroup_scope_usage(const struct uma_cgroup_scope *scope, struct uma_cgroup_usage *ret_usage);
 /* Calls `each` for every process in the group and in groups the job made right below it (at most 256). */
 void uma_cgroup_scope_processes(const struct uma_cgroup_scope *scope, void (*each)(void *userdata, pid_t pid), void *userdata);
