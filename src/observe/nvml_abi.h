@@ -12,7 +12,6 @@
 /* Status codes (an enum there, so an int in the ABI). Only those that mean something to a reader. */
 enum {
     NVML_OK = 0,
-    NVML_UNINITIALIZED = 1,
     NVML_INVALID_ARGUMENT = 2, /* also the answer to a field id that the driver does not know */
     NVML_NOT_SUPPORTED = 3,
     NVML_NO_PERMISSION = 4,
@@ -28,7 +27,6 @@ enum {
     NVML_ARGUMENT_VERSION_MISMATCH = 25,
     NVML_DEPRECATED = 26,
     NVML_GPU_NOT_FOUND = 28,
-    NVML_UNKNOWN = 999,
 };
 
 typedef void *nvml_device; /* an opaque handle */

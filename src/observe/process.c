@@ -426,7 +426,7 @@ void uma_processes_read(struct uma_process_reader *reader, struct uma_snapshot *
     processes->vanished = vanished;
     processes->denied = denied;
     bool complete = processes->n + vanished == wanted, cgroups_complete = uma_cgroups_finish(reader->cgroups);
-    for (size_t i = 0; i < processes->n; i++) {
+    for (size_t i = 0; processes->list && i < processes->n; i++) {
         struct uma_process *p = &processes->list[i];
         p->container = uma_cgroups_container(reader->cgroups, p->cgroup);
         if ((size_t)(p->cgroup + 1) > snapshot->n_cgroups)

@@ -124,8 +124,9 @@ static const char *const kept_names[] = {
 enum { KEPT_MAX = 128 };
 
 static bool plain(const char *name, size_t length) {
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
     for (size_t i = 0; i < length; i++)
-        if (!memchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_", name[i], 63))
+        if (!memchr(allowed, name[i], sizeof(allowed) - 1))
             return false;
     return true;
 }

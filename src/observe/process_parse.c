@@ -126,7 +126,8 @@ static struct uma_u64 kilobytes(const char *at, const char *end) {
 
 /* One line; true when it is one that means something here. */
 static bool status_line(const char *line, const char *end, struct uma_process *process) {
-    if (end - line < 4 || !memchr("UTVRH", line[0], 5)) /* five in six lines are about something else */
+    static const char initials[] = "UTVRH";
+    if (end - line < 4 || !memchr(initials, line[0], sizeof(initials) - 1)) /* five in six lines are about something else */
         return false;
     const char *colon = memchr(line, ':', (size_t)(end - line));
     if (!colon)

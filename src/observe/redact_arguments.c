@@ -74,13 +74,20 @@ static bool redacted_path(const char *s, size_t n) {
     return slash && uma_redactor_stand_in(s, before) && uma_token_public(slash + 1, n - before - 1);
 }
 
+/* `address`: how much of it is one. */
+static bool may_stay(const char *s, size_t n, size_t address) {
+    if (uma_token_public(s, n) || uma_redactor_stand_in(s, n) || redacted_path(s, n) || (uma_token_number(s, n) && !address))
+        return true;
+    return !address && !contains(s, n, "://") && before_port(s, n) == n && list_public(s, n);
+}
+
 static void put_value(struct uma_redactor *r, const char *s, size_t n) {
     size_t address = uma_token_address(s, n);
     if (n == 0)
         return;
     if (uma_redactor_find(r, UMA_STAND_IN_HOST, s, n))
         put(r, UMA_STAND_IN_HOST, s, n);
-    else if (uma_token_public(s, n) || uma_redactor_stand_in(s, n) || redacted_path(s, n) || (uma_token_number(s, n) && !address))
+    else if (may_stay(s, n, address))
         uma_text_append_n(&r->out, s, n);
     else if (contains(s, n, "://"))
         put(r, UMA_STAND_IN_URL, s, n);
@@ -91,9 +98,7 @@ static void put_value(struct uma_redactor *r, const char *s, size_t n) {
         put(r, UMA_STAND_IN_ADDRESS, s, address);
         if (address < n && uma_token_number(s + address + 1, n - address - 1))
             uma_text_append_n(&r->out, s + address, n - address);
-    } else if (list_public(s, n))
-        uma_text_append_n(&r->out, s, n);
-    else if (uma_token_path(s, n))
+    } else if (uma_token_path(s, n))
         put_path(r, s, n);
     else if (uma_token_email(s, n))
         put(r, UMA_STAND_IN_EMAIL, s, n);
@@ -158,19 +163,16 @@ static enum next put_option(struct uma_redactor *r, const char *s, size_t n) {
 static void put_assignment(struct uma_redactor *r, const char *s, size_t n, size_t end) {
     char name[64];
     size_t length;
-    enum next next = NEXT_VALUE;
     bool variable = uma_redact_known_variable(s, end);
     if (variable || uma_redactor_stand_in(s, end) || uma_redact_known(UMA_WORDS, s, end) ||
         (option_name(s, end, name, &length) && uma_redact_known(UMA_WORDS_OPTIONS, name, length)))
         uma_text_append_n(&r->out, s, end);
     else
         put(r, s[0] >= 'A' && s[0] <= 'Z' ? UMA_STAND_IN_VARIABLE : UMA_STAND_IN_OPTION, s, end);
-    if (contains(s, end, "KEY") || contains(s, end, "TOKEN") || contains(s, end, "SECRET") || contains(s, end, "PASS"))
-        next = NEXT_SECRET;
-    else if (variable && (contains(s, end, "MODEL") || contains(s, end, "_HF_") || contains(s, end, "ALIAS")))
-        next = NEXT_MODEL;
-    else if (option_name(s, end, name, &length) && uma_redact_known(UMA_WORDS_SECRET_OPTIONS, name, length))
-        next = NEXT_SECRET;
+    bool model = variable && (contains(s, end, "MODEL") || contains(s, end, "_HF_") || contains(s, end, "ALIAS"));
+    bool secret = contains(s, end, "KEY") || contains(s, end, "TOKEN") || contains(s, end, "SECRET") || contains(s, end, "PASS") ||
+                  (!model && option_name(s, end, name, &length) && uma_redact_known(UMA_WORDS_SECRET_OPTIONS, name, length));
+    enum next next = secret ? NEXT_SECRET : model ? NEXT_MODEL : NEXT_VALUE;
     if (next == NEXT_MODEL && uma_token_number(s + end + 1, n - end - 1)) /* OLLAMA_MAX_LOADED_MODELS=2 */
         next = NEXT_VALUE;
     uma_text_char(&r->out, '=');

@@ -106,7 +106,7 @@ static int parse_value(const struct context *c, const struct place *place, const
         *(struct uma_f64 *)at = (struct uma_f64){ json_number_value(json), UMA_KNOWN };
         return 0;
     }
-    int64_t v;
+    int64_t v = 0;
     int r = integer(c, place, json, field->type == UMA_FIELD_U64 ? 0 : INT64_MIN, INT64_MAX, &v);
     if (r < 0)
         return r;
@@ -118,7 +118,7 @@ static int parse_value(const struct context *c, const struct place *place, const
 }
 
 static int parse_plain(const struct context *c, const struct place *place, const struct uma_field *field, const json_t *json, void *at) {
-    int64_t v;
+    int64_t v = 0;
     int r = integer(c, place, json, field->low, field->high, &v);
     if (r < 0)
         return r;
@@ -231,7 +231,7 @@ static int parse_numbers(const struct context *c, const struct place *place, con
     size_t i;
     json_t *element;
     json_array_foreach(json, i, element) {
-        int64_t v;
+        int64_t v = 0;
         int r = integer(c, &(struct place){ .up = place, .index = i }, element, 0, INT64_MAX, &v);
         if (r < 0)
             return r;
@@ -281,13 +281,13 @@ static int parse_named(const struct context *c, const struct place *place, const
     int r = check_count(c, place, n, field->max);
     if (r < 0)
         return r;
-    struct uma_named_u64 *list = n > 0 ? uma_arena_array(c->arena, n, sizeof(*list)) : NULL;
-    if (n > 0 && !list)
+    struct uma_named_u64 *list = uma_arena_array(c->arena, n, sizeof(*list));
+    if (!list)
         return out_of_memory(c);
     const char *key;
     json_t *value;
     json_object_foreach(json, key, value) {
-        int64_t v;
+        int64_t v = 0;
         r = integer(c, &(struct place){ .up = place, .name = key }, value, 0, INT64_MAX, &v);
         if (r < 0)
             return r;
