@@ -53,22 +53,28 @@ static bool power_stuck(struct uma_problem_site *site, const struct uma_gpu *gpu
     return true;
 }
 
-static double throttled_by_heat(const struct uma_gpu *gpu) {
+/* "; 173.4 s throttled by heat since the driver was loaded", or nothing where the counters are not known. */
+static const char *throttled_by_heat(struct uma_problem_site *site, const struct uma_gpu *gpu) {
     double seconds = 0;
+    bool known = false;
     const enum uma_throttle counters[] = { UMA_THROTTLE_SW_THERMAL, UMA_THROTTLE_HW_THERMAL };
-    for (size_t i = 0; i < ELEMENTS(counters); i++)
-        if (uma_within(gpu->throttle_seconds[counters[i]], 0, 1e10))
-            seconds += gpu->throttle_seconds[counters[i]].value;
-    return seconds;
+    for (size_t i = 0; i < ELEMENTS(counters); i++) {
+        if (!uma_within(gpu->throttle_seconds[counters[i]], 0, 1e10))
+            continue;
+        known = true;
+        seconds += gpu->throttle_seconds[counters[i]].value;
+    }
+    return known ? uma_problem_text(site, "; %s s throttled by heat since the driver was loaded", uma_problem_decimal(site, seconds, 1))
+                 : "";
 }
 
 /*
  * A lock of the clock that takes heat away: a tenth below what the GPU runs at under the heat, on a round hundred as owners choose them,
- * or 0.7 of its maximum (2100 of 3003 MHz, the usual lock) when the heat is over or the clock is not known. Locks of 2000 and 2100 MHz took
+ * or 0.7 of its maximum (2100 of 3003 MHz, the usual lock) when the clock is not known. Locks of 2000 and 2100 MHz took
  * 10 C away and no speed (MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x issue 146); below 1000 MHz work stops being work, and a lock is no help.
  */
-static const char *cooler(struct uma_problem_site *site, const struct uma_gpu *gpu, bool now) {
-    uint64_t hundred = 100000000, least = 10 * hundred, hertz = now ? uma_or(gpu->sm_hertz, 0) : 0;
+static const char *cooler(struct uma_problem_site *site, const struct uma_gpu *gpu) {
+    uint64_t hundred = 100000000, least = 10 * hundred, hertz = uma_or(gpu->sm_hertz, 0);
     uint64_t lock = hertz > 0 ? hertz / 10 * 9 : uma_or(gpu->sm_max_hertz, 3003000000) / 10 * 7;
     lock = lock / hundred * hundred;
     lock = lock < least ? least : lock;
@@ -80,15 +86,14 @@ static const char *cooler(struct uma_problem_site *site, const struct uma_gpu *g
 
 /*
  * Heat limits the GPU now when a thermal reason is set or the margin to its limit is at most 3 C (the limit itself differs by unit: 94 and
- * 96 C seen). Counters only say that it once was so: a minute in total is worth an info (173 s: ollama issue 13552), less is an evening's
- * gaming. HW_SLOWDOWN alone is reported for other causes too (nvml.h) and is not looked at.
+ * 96 C seen). The counters alone are
+ * no problem of now: they run since the driver was loaded, which may be months (173 s: ollama issue 13552, all reasons clear). HW_SLOWDOWN alone is reported for other causes too (nvml.h) and is not looked at.
  */
 static void thermal(struct uma_problem_site *site, const struct uma_gpu *gpu) {
     uint64_t reasons = uma_or(gpu->throttle_reasons, 0);
     bool hw = (reasons & UMA_REASON_HW_THERMAL) != 0, sw = (reasons & UMA_REASON_SW_THERMAL) != 0;
     bool close = uma_within(gpu->limit_margin_celsius, -50, 3);
-    double seconds = throttled_by_heat(gpu);
-    if (!hw && !sw && !close && seconds < 60)
+    if (!hw && !sw && !close)
         return;
     const char *celsius =
         uma_within(gpu->celsius, -50, 200) ? uma_problem_text(site, " at %s C", uma_problem_decimal(site, gpu->celsius.value, 0)) : "";
@@ -97,15 +102,8 @@ static void thermal(struct uma_problem_site *site, const struct uma_gpu *gpu) {
             ? uma_problem_text(site, ", %s C below its limit", uma_problem_decimal(site, gpu->limit_margin_celsius.value, 0))
             : "";
     const char *cause = hw ? ", hardware thermal slowdown active" : sw ? ", software thermal slowdown active" : "";
-    const char *remedy = cooler(site, gpu, hw || sw || close);
-    if (hw || sw || close)
-        uma_problem_add(site, "thermal", hw ? UMA_CRITICAL : UMA_WARNING, "heat limits the GPU now", remedy,
-                        "%s%s%s%s; %s s throttled by heat since the driver was loaded", gpu_name(gpu), celsius, margin, cause,
-                        uma_problem_decimal(site, seconds, 1));
-    else
-        uma_problem_add(site, "thermal", UMA_INFO, "heat has limited the GPU earlier, not now", remedy,
-                        "%s%s%s; %s s throttled by heat since the driver was loaded", gpu_name(gpu), celsius, margin,
-                        uma_problem_decimal(site, seconds, 1));
+    uma_problem_add(site, "thermal", hw ? UMA_CRITICAL : UMA_WARNING, "heat limits the GPU now", cooler(site, gpu), "%s%s%s%s%s",
+                    gpu_name(gpu), celsius, margin, cause, throttled_by_heat(site, gpu));
 }
 
 /*
