@@ -26,9 +26,18 @@ class Sandbox:
         self._folder = tempfile.TemporaryDirectory(prefix="uma-run-")
         self.path = self._folder.name
         self.state = os.path.join(self.path, "state")
+        self._children = []
         return self
 
     def __exit__(self, *_):
+        for child in self._children:  # of a case that failed
+            if child.poll() is None:
+                child.terminate()
+                try:
+                    child.wait(10)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    child.wait()
         self._folder.cleanup()
 
     def file(self, name):
@@ -41,7 +50,9 @@ class Sandbox:
         popen.setdefault("stdin", subprocess.DEVNULL)
         popen.setdefault("stdout", subprocess.PIPE)
         popen.setdefault("stderr", subprocess.PIPE)
-        return subprocess.Popen([UMACTL, "run", *args], env=env or self.env(), **popen)
+        child = subprocess.Popen([UMACTL, "run", *args], env=env or self.env(), **popen)
+        self._children.append(child)
+        return child
 
     def run(self, *args, timeout=60, stdin=b"", **popen):
         child = self.start(*args, stdin=subprocess.PIPE, **popen)

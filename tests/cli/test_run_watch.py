@@ -162,7 +162,7 @@ def lines(path):
 def csv_new():
     with Sandbox() as s:
         path = s.file("log.csv")
-        equal(s.run("-q", "--csv", path, "--interval", "0.1", "--", "sleep", "1.2")[0], 0)
+        equal(s.run("-q", "--csv", path, "--interval", "0.1", "--", "sleep", "0.6")[0], 0)
         rows = lines(path)
         equal(rows[0].split(",")[:3], ["timestamp", "temperature.gpu", "power.draw"])
         equal(len(rows) >= 4, True, rows)
@@ -175,7 +175,7 @@ def csv_new():
 
 @case("a job that ends when a row is due: its end is in the last row, here and in the record's samples")
 def csv_end_on_tick():
-    for interval, seconds in (("0.5", "0.5"), ("0.1", "0.3"), ("1", "1"), ("0.05", "0.05"), ("1", "0")):
+    for interval, seconds in (("0.5", "0.5"), ("0.1", "0.3"), ("0.05", "0.05"), ("1", "0")):
         with Sandbox() as s:
             equal(s.run("-q", "--csv", s.file("log"), "--interval", interval, "--", "sleep", seconds)[0], 0)
             for path in (s.file("log"), os.path.join(s.folder(), "samples.csv")):
@@ -341,11 +341,43 @@ def finished(child, expected=0, timeout=60):
     return out, err.decode()
 
 
+# A case waits for what it is about, however slow the machine, and then ends the job: the job itself sleeps for longer than any test may take.
+LONG = ("--", "sleep", "600")
+
+
+def now_answers(path, scenario):
+    """From now on the GPU answers this."""
+    with open(path + ".new", "w", encoding="ascii") as f:
+        f.write(scenario)
+    os.rename(path + ".new", path)
+
+
+def samples(s):
+    with open(os.path.join(s.folder(), "samples.csv"), newline="", encoding="utf-8") as f:
+        return list(csv.DictReader(line for line in f if line.endswith("\n")))
+
+
+def wait_for_event(s, name, detail=""):
+    s.wait_for_record()
+    wait_until(lambda: any(e["event"] == name and detail in (e["detail"] or "") for e in s.events()), timeout=60, what=f"event {name} {detail}")
+
+
+def wait_for_answer(s):
+    s.wait_for_record()
+    wait_until(lambda: any(row["temperature.gpu"] for row in samples(s)), timeout=60, what="an answer of the GPU")
+
+
+def ended(child):
+    child.send_signal(signal.SIGTERM)
+    return finished(child, 128 + signal.SIGTERM)
+
+
 @case("heat and power in the row are what nvidia-smi would print")
 def gpu_row():
     with Sandbox() as s:
-        child, _ = with_gpu(s, gb10(), "--csv", s.file("log"), "--interval", "0.5", "--", "sleep", "1.5")
-        _, err = finished(child)
+        child, _ = with_gpu(s, gb10(), "--csv", s.file("log"), "--interval", "0.2", *LONG)
+        wait_for_answer(s)
+        _, err = ended(child)
         rows = [r for r in lines(s.file("log"))[1:] if "[N/A], [N/A]" not in r[:40]]
         equal(len(rows) >= 2, True, rows)
         for row in rows:
@@ -373,12 +405,11 @@ def recorded():
 @case("throttle counters: differences, an event that begins and ends, seconds in the record")
 def throttle():
     with Sandbox() as s:
-        child, path = with_gpu(s, gb10(f269="per_ask 300000000"), "--csv", s.file("log"), "--", "sleep", "6")
-        time.sleep(2.5)
-        with open(path + ".new", "w", encoding="ascii") as f:
-            f.write(gb10().replace("field 269 u64 2000000000", "field 269 u64 90000000000"))
-        os.rename(path + ".new", path)
-        _, err = finished(child)
+        child, path = with_gpu(s, gb10(f269="per_ask 300000000"), "--csv", s.file("log"), *LONG)
+        wait_for_event(s, "throttle_begin")
+        now_answers(path, gb10().replace("field 269 u64 2000000000", "field 269 u64 90000000000"))
+        wait_for_event(s, "throttle_end")
+        _, err = ended(child)
         names = [(e["event"], (e["detail"] or "").split(":")[0]) for e in s.events()]
         contains(names, ("throttle_begin", "sw_thermal"))
         contains(names, ("throttle_end", "sw_thermal"))
@@ -386,8 +417,7 @@ def throttle():
         record = s.record()
         equal(record["throttle_seconds"]["sw_thermal"] > 0.2, True, record["throttle_seconds"])
         equal(record["throttle_seconds"]["sw_power_cap"], 0)
-        with open(os.path.join(s.folder(), "samples.csv"), newline="", encoding="utf-8") as f:
-            total = sum(float(r["throttle.sw_thermal"] or 0) for r in csv.DictReader(f))
+        total = sum(float(r["throttle.sw_thermal"] or 0) for r in samples(s))
         equal(abs(total - record["throttle_seconds"]["sw_thermal"]) < 1e-6, True, "rows sum to the record")
         contains(err, "thermal (software)")
 
@@ -395,36 +425,34 @@ def throttle():
 @case("a counter that falls is a reset, never a negative difference")
 def reset():
     with Sandbox() as s:
-        child, path = with_gpu(s, gb10(), "--", "sleep", "4")
-        time.sleep(1.5)
-        with open(path + ".new", "w", encoding="ascii") as f:
-            f.write(gb10().replace("field 269 u64 2000000000", "field 269 u64 1000"))
-        os.rename(path + ".new", path)
-        finished(child)
-        contains([e["event"] for e in s.events()], "counter_reset")
+        child, path = with_gpu(s, gb10(), "--interval", "0.2", *LONG)
+        wait_for_answer(s)
+        now_answers(path, gb10().replace("field 269 u64 2000000000", "field 269 u64 1000"))
+        wait_for_event(s, "counter_reset")
+        ended(child)
         equal(s.record()["throttle_seconds"]["sw_thermal"], 0)
 
 
 @case("power stuck low under load is an event")
 def stuck():
     with Sandbox() as s:
-        child, _ = with_gpu(s, gb10(power=14000, clock=858, celsius=44), "--", "sleep", "8")
-        finished(child)
+        child, _ = with_gpu(s, gb10(power=14000, clock=858, celsius=44), *LONG)
+        wait_for_event(s, "power_stuck")
+        ended(child)
         equal(s.record()["events"].get("power_stuck"), 1, s.record()["events"])
 
 
 @case("GPU bytes of the tree, and another GPU job as contention")
 def gpu_bytes():
     with Sandbox() as s:
-        job = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(4)"
-        other = subprocess.Popen(["sleep", "60"])
+        job = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(600)"
+        other = subprocess.Popen(["sleep", "600"])
         try:
             child, path = with_gpu(s, gb10(), "--", PYTHON, "-c", job)
             pid = int(child.stdout.readline())
-            with open(path + ".new", "w", encoding="ascii") as f:
-                f.write(gb10(more=f"process {pid} 3221225472\nprocess {other.pid} 11700000000\n"))
-            os.rename(path + ".new", path)
-            finished(child)
+            now_answers(path, gb10(more=f"process {pid} 3221225472\nprocess {other.pid} 11700000000\n"))
+            wait_for_event(s, "contention_begin")
+            ended(child)
         finally:
             other.kill()
             other.wait()
@@ -438,18 +466,18 @@ def gpu_bytes():
 @case("a probe that hangs: a gap event, memory is sampled on, the job's end is not delayed")
 def hang():
     with Sandbox() as s:
+        child, _ = with_gpu(s, gb10(more="hang nvmlDeviceGetMemoryInfo\n"), "--interval", "0.5", *LONG)
+        wait_for_event(s, "gpu_probe_gap")
+        wait_until(lambda: len(samples(s)) >= 8, timeout=60, what="rows while the probe hangs")
         start = time.monotonic()
-        child, _ = with_gpu(s, gb10(more="hang nvmlDeviceGetMemoryInfo\n"), "--interval", "0.5", "--", "sleep", "6")
-        _, err = finished(child)
+        _, err = ended(child)
         seconds = time.monotonic() - start
-        contains([e["event"] for e in s.events()], "gpu_probe_gap")
-        with open(os.path.join(s.folder(), "samples.csv"), newline="", encoding="utf-8") as f:
-            stamps = [float(r["timestamp"]) for r in csv.DictReader(f)]
-        gaps = [b - a for a, b in zip(stamps, stamps[1:])]
-        equal(max(gaps) < 1.5, True, f"gaps {gaps}")
-        equal(len(stamps) >= 10, True)
-        # two seconds for the snapshot before, six for the job, and no wait for the probe at the end
-        equal(seconds < 10.5, True, f"{seconds} s")
+        stamps = [float(row["timestamp"]) for row in samples(s)]
+        gaps = sorted(b - a for a, b in zip(stamps, stamps[1:]))
+        # a sample that waited for the probe would come two seconds late, and so would the next; a busy machine delays one now and then
+        equal(gaps[len(gaps) // 2] < 1, True, f"gaps {gaps}")
+        # asking at the end would be two seconds, asking once more after that four
+        equal(seconds < 4, True, f"{seconds} s")
         contains(err, "gpu_probe_gap")
 
 
@@ -463,11 +491,11 @@ def within(got, expected, share, what):
 @case("the peak between two samples is seen (a spike of 300 MiB for some milliseconds)")
 def spike():
     job = ("import mmap, time\n"
-           "time.sleep(1.2)\n"
+           "time.sleep(0.7)\n"
            "m = mmap.mmap(-1, 300 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"
            "for i in range(0, 300 << 20, 4096): m[i] = 1\n"
            "m.close()\n"
-           "time.sleep(1.2)\n")
+           "time.sleep(0.7)\n")
     with Sandbox() as s:
         finished(s.start("-q", "--", PYTHON, "-c", job))
         peak = s.record()["peak"]
@@ -548,7 +576,7 @@ HEADLINE = re.compile(r"peak job +([0-9.]+) (MiB|GiB) resident")
 
 @case("a real PyTorch training: what is called the peak is within 2 % of the kernel's own figure")
 def torch():
-    python = next((p for p in (PYTHON, "/usr/bin/python3") if subprocess.run([p, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode == 0), None)
+    python = next((p for p in (PYTHON, "/usr/bin/python3") if subprocess.run([p, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"], check=False).returncode == 0), None)
     if not python:
         raise Skip("PyTorch is not installed (python3-torch)")
     with Sandbox() as s:
@@ -576,7 +604,9 @@ def torch():
 @case("sampling costs little: under 2 % of one CPU")
 def cost():
     with Sandbox() as s:
-        child = s.start("-q", "--", "sleep", "5", stdout=subprocess.DEVNULL)
+        if os.environ.get("UMA_SANITIZED"):
+            raise Skip("a sanitizer's cost says nothing")
+        child = s.start("-q", *LONG, stdout=subprocess.DEVNULL)
         s.wait_for_record()
 
         def used():
@@ -587,11 +617,9 @@ def cost():
             return total / 1e9
 
         before, start = used(), time.monotonic()
-        time.sleep(4)
+        time.sleep(3)
         share = (used() - before) / (time.monotonic() - start)
-        finished(child)
-        if os.environ.get("UMA_SANITIZED"):
-            raise Skip("a sanitizer's cost says nothing")
+        ended(child)
         equal(share < 0.02, True, f"{share:.1%}")
 
 
