@@ -617,6 +617,7 @@ struct uma_account {
     struct uma_headroom headroom;
     size_t n_holders;
     struct uma_holder *holders; /* largest first; only those worth a line, see account/holders.h */
+    bool gpu_listed;            /* every GPU on the pool told which processes hold its memory: the holders are all */
     struct uma_views views;
     size_t n_problems;
     struct uma_problem problems[UMA_PROBLEMS_MAX]; /* most severe first */

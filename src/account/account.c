@@ -19,6 +19,7 @@ int uma_account_build(const struct uma_snapshot *snapshot, uint64_t reserved, st
     struct uma_process_index index;
     if (!arena || uma_gpu_share_build(snapshot, arena, &share) < 0 || uma_process_index_build(snapshot, arena, &index) < 0)
         return uma_error_set(err, ENOMEM, "making the account");
+    account.gpu_listed = share.listed && uma_usable(snapshot->gpus.source.validity);
     uma_ledger_build(snapshot, &share, &account.ledger);
     uma_headroom_build(snapshot, &share, &account.ledger, reserved, &account.headroom);
     if (uma_views_build(snapshot, arena, &account.views) < 0 ||

@@ -126,7 +126,8 @@ bool uma_nvidia_evident(const struct uma_snapshot *snapshot) {
     for (size_t i = 0; i < snapshot->gpus.n; i++)
         if (vendor_is(&snapshot->gpus.list[i], "nvidia") || vendor_is(&snapshot->gpus.list[i], "tegra"))
             return true;
-    return p->driver || p->name == UMA_PLATFORM_DGX_SPARK || p->name == UMA_PLATFORM_GH200 || p->name == UMA_PLATFORM_JETSON;
+    bool driver = p->driver && strncmp(p->driver, "amdgpu", 6) != 0; /* observe/platform.c names the two that there are */
+    return driver || p->name == UMA_PLATFORM_DGX_SPARK || p->name == UMA_PLATFORM_GH200 || p->name == UMA_PLATFORM_JETSON;
 }
 
 const struct uma_gpu_holder *uma_gpu_share_find(const struct uma_gpu_share *share, int32_t pid) {

@@ -142,3 +142,16 @@ void uma_headroom_build(const struct uma_snapshot *snapshot, const struct uma_gp
     }
     *ret_headroom = h;
 }
+
+bool uma_headroom_note(struct uma_text *text, const struct uma_account *account) {
+    struct uma_u64 ordinary = account->views.free_available;
+    if (!account->headroom.hugetlb_rule)
+        return false;
+    uma_text_append(text, "in huge pages (ordinary allocations have ");
+    if (uma_usable(ordinary.validity))
+        uma_text_bytes(text, uma_sub(ordinary.value, uma_or(account->headroom.cma_lost, 0)));
+    else
+        uma_text_append(text, "?");
+    uma_text_append(text, " available)");
+    return true;
+}

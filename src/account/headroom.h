@@ -6,7 +6,13 @@
 #pragma once
 
 #include "account/gpu_share.h"
+#include "base/text.h"
 #include "uma.h"
 
 void uma_headroom_build(const struct uma_snapshot *snapshot, const struct uma_gpu_share *share, const struct uma_ledger *ledger,
                         uint64_t reserved, struct uma_headroom *ret_headroom);
+/*
+ * Where the budget is in huge pages, which an ordinary allocation cannot have: "in huge pages (ordinary allocations have 15.3 GiB
+ * available)"; else nothing, and false.
+ */
+bool uma_headroom_note(struct uma_text *text, const struct uma_account *account);

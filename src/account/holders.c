@@ -245,12 +245,17 @@ int uma_holders_build(const struct uma_snapshot *snapshot, const struct uma_gpu_
     uint64_t others_least = uma_or(snapshot->meminfo.mem_total, 0) / OTHER_SHARE;
     /* nobody's GPU bytes are 0 when the driver was not asked, or tells of the device as a whole only: a complete list alone says so */
     bool none_means_zero = share->listed && snapshot->gpus.source.validity == UMA_KNOWN;
+    /* no GPU, and nothing that says that there ought to be one: no such thing as its bytes */
+    bool no_gpu = snapshot->gpus.n == 0 && !snapshot->gpus.hung && snapshot->gpus.source.validity != UMA_FAILED &&
+                  snapshot->platform.unified != UMA_YES && !uma_nvidia_evident(snapshot);
     choose(snapshot, share, index, c);
     for (size_t i = 0; i < c->n && n < UMA_HOLDERS_MAX; i++) {
         struct uma_holder *h = &holders[n];
         describe(snapshot, &c->list[i], index, arena, h);
         if (!c->list[i].gpu && none_means_zero)
             h->gpu_bytes = uma_known_u64(0);
+        else if (!c->list[i].gpu && no_gpu)
+            h->gpu_bytes = uma_no_u64(UMA_ABSENT);
         if (holds_gpu(c->list[i].gpu) || !is_kind(h->kind, "other") || h->role != UMA_ROLE_UNKNOWN || c->list[i].bytes >= others_least)
             n++;
     }

@@ -2,14 +2,20 @@
 /* A holder in words: what it is, what caps it, where it runs. Names are not escaped here. */
 #include "cmd/status.h"
 
+#include "account/gpu_share.h"
 #include "account/holders.h"
 #include "base/units.h"
 #include "cmd/layout.h"
 
 #include <string.h>
 
-void uma_holder_cap_text(struct uma_text *text, const struct uma_cap *cap) {
-    if (!cap->present)
+/* What an engine caps itself to; else the limit of its container or service; "?" where there may be a cap and it cannot be read. */
+void uma_holder_cap_text(struct uma_text *text, const struct uma_holder *h) {
+    const struct uma_cap *cap = &h->cap;
+    if (!cap->present && !cap->source && uma_usable(h->container_limit.validity)) {
+        uma_text_append(text, "limit ");
+        uma_layout_gib(text, h->container_limit.value);
+    } else if (!cap->present && !cap->source)
         uma_text_append(text, "none");
     else if (uma_usable(cap->fraction.validity)) {
         uma_layout_number(text, cap->fraction, 2);
@@ -62,4 +68,42 @@ void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, s
     uma_text_printf(&t, ", pid %d: ", holder->pid);
     uma_holder_name_text(&t, holder);
     (void)uma_text_safe(text, t.data ? t.data : "?", columns);
+}
+
+/* A GPU on the pool, whoever made it: one that answered, or one that ought to. */
+static bool gpu_on_pool(const struct uma_snapshot *snapshot) {
+    for (size_t i = 0; i < snapshot->gpus.n; i++)
+        if (uma_gpu_in_pool(snapshot, &snapshot->gpus.list[i]))
+            return true;
+    return snapshot->platform.unified == UMA_YES || (snapshot->gpus.n == 0 && uma_nvidia_evident(snapshot));
+}
+
+static const char *why_not_listed(const struct uma_snapshot *snapshot) {
+    const struct uma_gpus *gpus = &snapshot->gpus;
+    if (gpus->n == 0 && gpus->source.detail)
+        return gpus->source.detail;
+    if (gpus->n == 0 && gpus->source.validity == UMA_UNKNOWN)
+        return "the GPU was not asked";
+    return snapshot->platform.in_container == UMA_YES ? "the driver's list is not complete in a container"
+                                                      : "the driver does not list them";
+}
+
+bool uma_gpu_beside_text(struct uma_text *text, const struct uma_snapshot *snapshot, const struct uma_account *account) {
+    uint64_t listed = 0, row = account->ledger.bytes[UMA_LEDGER_GPU];
+    for (size_t i = 0; i < account->n_holders; i++)
+        listed += uma_usable(account->holders[i].gpu_bytes.validity) ? account->holders[i].gpu_bytes.value : 0;
+    if (account->ledger.gpu_whole && row > listed && row - listed >= 64 * UMA_MIB) {
+        uma_text_bytes(text, row - listed);
+        uma_text_append(text, " of GPU memory that its driver does not divide by process");
+        return true;
+    }
+    if (account->gpu_listed || account->ledger.gpu_whole || !gpu_on_pool(snapshot))
+        return false;
+    uma_text_printf(text, "holders of GPU memory are not known (%s)", why_not_listed(snapshot));
+    if (account->ledger.known) {
+        uma_text_append(text, "; ");
+        uma_text_bytes(text, account->ledger.bytes[UMA_LEDGER_UNEXPLAINED]);
+        uma_text_append(text, " are unexplained");
+    }
+    return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/require.h"
 
+#include "account/headroom.h"
 #include "base/json_write.h"
 #include "base/units.h"
 #include "cmd/command.h"
@@ -56,6 +57,7 @@ struct look {
     struct uma_account account;
     struct uma_u64 contiguous_free;
     enum uma_truth met;
+    bool never; /* and no wait can change it */
 };
 
 static void look_done(struct look *look) {
@@ -69,6 +71,9 @@ static int look_judge(struct look *look, const struct uma_requirement *need, str
         return r;
     const struct uma_headroom *h = &look->account.headroom;
     look->met = uma_require_verdict(h, look->snapshot.zones.page_size, need);
+    look->never = uma_require_never(h, need);
+    if (look->never)
+        look->met = UMA_NO; /* also where the budget itself is not known */
     look->contiguous_free =
         need->contiguous ? uma_contiguous_free(h, look->snapshot.zones.page_size, need->contiguous) : (struct uma_u64){ 0 };
     return 0;
@@ -93,52 +98,123 @@ static void answer_json(struct uma_text *text, const struct options *options, co
     uma_json_u64(&json, "contiguous_free", look->contiguous_free);
     uma_json_u64(&json, "largest_free_block", h->largest_free_block);
     uma_json_time(&json, "time", look->snapshot.time_ns);
+    uma_json_bool(&json, "never", look->never);
+    uma_json_bool(&json, "huge_pages", h->hugetlb_rule);
+    uma_json_u64(&json, "ordinary_available", look->account.views.free_available);
     uma_json_end_object(&json);
 }
 
-static void contiguous_text(struct uma_text *text, const struct options *options, const struct look *look) {
-    uma_text_append(text, "  in one piece: ");
-    uma_text_bytes(text, options->need.contiguous);
-    uma_text_append(text, " needed, ");
-    uma_layout_bytes(text, look->contiguous_free);
-    uma_text_append(text, " in free blocks that can serve it; the largest free block is ");
-    uma_layout_bytes(text, look->account.headroom.largest_free_block);
-    uma_text_char(text, '\n');
-    if (uma_usable(look->contiguous_free.validity) && look->contiguous_free.value < options->need.contiguous)
-        uma_text_append(text, "  sudo sysctl vm.compact_memory=1 may put larger blocks together; where it does not, only a reboot has\n");
+static bool short_of_pieces(const struct options *options, const struct look *look) {
+    return uma_usable(look->contiguous_free.validity) && look->contiguous_free.value < options->need.contiguous;
 }
 
-static void answer_text(struct uma_text *text, const struct options *options, const struct look *look, double waited) {
-    struct uma_status_style style = uma_status_style_of(STDOUT_FILENO);
-    const struct uma_account *a = &look->account;
-    struct uma_u64 budget = a->headroom.budget;
-    uma_text_append(text, look->met == UMA_YES ? "met: " : look->met == UMA_NO ? "not met: " : "unknown: ");
+/* Only the pieces are missing, or not known: the budget is there. */
+static bool in_pieces(const struct options *options, const struct look *look) {
+    struct uma_u64 budget = look->account.headroom.budget;
+    return options->has_contiguous && look->met != UMA_YES && uma_usable(budget.validity) && budget.value >= options->need.bytes;
+}
+
+/* "100.1 GiB", or where the budget is in huge pages, that it is. */
+static void budget_text(struct uma_text *text, const struct look *look) {
+    uma_text_append(text, "a new job can have ");
+    uma_layout_bytes(text, look->account.headroom.budget);
+    _cleanup_text_ struct uma_text note = { 0 };
+    if (uma_headroom_note(&note, &look->account) && note.data)
+        uma_text_printf(text, " %s", note.data);
+}
+
+/* The verdict on the budget: "60.0 GiB needed, a new job can have 51.7 GiB, 8.3 GiB short". */
+static void bytes_text(struct uma_text *text, const struct options *options, const struct look *look) {
+    struct uma_u64 budget = look->account.headroom.budget;
     uma_text_bytes(text, options->need.bytes);
-    uma_text_append(text, " needed, a new job can have ");
-    uma_layout_bytes(text, budget);
+    uma_text_append(text, " needed, ");
+    budget_text(text, look);
     if (uma_usable(budget.validity) && budget.value < options->need.bytes) {
         uma_text_append(text, ", ");
         uma_text_bytes(text, options->need.bytes - budget.value);
         uma_text_append(text, " short");
     }
-    if (options->has_wait) {
+}
+
+static void contiguous_text(struct uma_text *text, const struct options *options, const struct look *look) {
+    uma_text_bytes(text, options->need.contiguous);
+    uma_text_append(text, " in one piece needed, ");
+    uma_layout_bytes(text, look->contiguous_free);
+    uma_text_append(text, " in free blocks that can serve it; the largest free block is ");
+    uma_layout_bytes(text, look->account.headroom.largest_free_block);
+}
+
+/* The reason first: the room, or, where there is room, the pieces that it is in. */
+static void verdict_text(struct uma_text *text, const struct options *options, const struct look *look, double waited) {
+    bool pieces = in_pieces(options, look);
+    uma_text_append(text, look->met == UMA_YES ? "met: " : look->met == UMA_NO ? "not met: " : "unknown: ");
+    if (pieces)
+        contiguous_text(text, options, look);
+    else
+        bytes_text(text, options, look);
+    if (options->has_wait && !look->never) {
         uma_text_append(text, " after ");
         uma_text_duration(text, waited);
     }
     uma_text_char(text, '\n');
-    if (options->has_contiguous)
-        contiguous_text(text, options, look);
-    if (uma_usable(budget.validity) && budget.value >= options->need.bytes)
-        return;
+    if (options->has_contiguous) {
+        uma_text_append(text, "  ");
+        if (pieces)
+            bytes_text(text, options, look);
+        else
+            contiguous_text(text, options, look);
+        uma_text_char(text, '\n');
+    }
+}
+
+static void never_text(struct uma_text *text, const struct options *options, const struct look *look) {
+    const struct uma_headroom *h = &look->account.headroom;
+    uma_text_append(text, "  it can never fit: the whole pool is ");
+    uma_layout_bytes(text, h->total);
+    uma_text_append(text, ", of which the system keeps ");
+    uma_layout_bytes(text, h->reserve);
+    uma_text_append(text, options->has_wait ? "; nothing was waited for\n" : "\n");
+}
+
+/* A line of those who hold it; the first has the heading before it. */
+static void held_by(struct uma_text *text, size_t *n) {
+    uma_text_append(text, (*n)++ == 0 ? "  held by  " : "           ");
+}
+
+static void holders_text(struct uma_text *text, const struct look *look, unsigned columns) {
+    const struct uma_account *a = &look->account;
+    size_t n = 0;
+    _cleanup_text_ struct uma_text beside = { 0 };
+    bool more = uma_gpu_beside_text(&beside, &look->snapshot, a) && beside.data;
+    if (more && a->ledger.gpu_whole) { /* the device's own figure: usually more than any process shows */
+        held_by(text, &n);
+        uma_text_printf(text, "%s\n", beside.data);
+    }
     for (size_t i = 0; i < a->n_holders && i < HOLDERS_SHOWN; i++) {
-        uma_text_append(text, i == 0 ? "  held by  " : "           ");
-        uma_holder_phrase(text, &a->holders[i], style.columns - 11);
+        held_by(text, &n);
+        uma_holder_phrase(text, &a->holders[i], columns - 11);
         uma_text_char(text, '\n');
     }
     if (a->n_holders > HOLDERS_SHOWN)
         uma_text_printf(text, "           and %zu more: umactl status --all\n", a->n_holders - HOLDERS_SHOWN);
-    if (a->n_holders == 0)
+    if (more && !a->ledger.gpu_whole) {
+        uma_text_append(text, "  ");
+        (void)uma_text_safe(text, beside.data, 0);
+        uma_text_char(text, '\n');
+    } else if (n == 0)
         uma_text_append(text, "  no process holds a part worth a line: umactl status shows where it is\n");
+}
+
+static void answer_text(struct uma_text *text, const struct options *options, const struct look *look, double waited) {
+    struct uma_status_style style = uma_status_style_of(STDOUT_FILENO);
+    struct uma_u64 budget = look->account.headroom.budget;
+    verdict_text(text, options, look, waited);
+    if (look->never)
+        never_text(text, options, look);
+    else if (options->has_contiguous && short_of_pieces(options, look))
+        uma_text_append(text, "  sudo sysctl vm.compact_memory=1 may put larger blocks together; where it does not, only a reboot has\n");
+    if (!uma_usable(budget.validity) || budget.value < options->need.bytes)
+        holders_text(text, look, style.columns);
     if (!style.utf8)
         uma_layout_ascii(text);
 }
@@ -227,7 +303,7 @@ static int wait_for_it(const struct options *options, struct uma_observer *obser
             return r;
         *ret_waited = elapsed(start);
         double left = options->wait - *ret_waited;
-        if (look->met == UMA_YES || stop_signal || !options->has_wait || left <= 0)
+        if (look->met == UMA_YES || look->never || stop_signal || !options->has_wait || left <= 0)
             return 0;
         progress(options, look, *ret_waited);
         delay = uma_require_delay(delay, previous, look->account.headroom.budget.value);

@@ -23,6 +23,11 @@ struct uma_u64 uma_contiguous_free(const struct uma_headroom *headroom, struct u
 enum uma_truth uma_require_verdict(const struct uma_headroom *headroom, struct uma_u64 page_size, const struct uma_requirement *need);
 
 /*
+ * Can no wait help? True when a need is beyond what the machine has at all: its memory less the reserve, or, in one piece, its memory.
+ */
+bool uma_require_never(const struct uma_headroom *headroom, const struct uma_requirement *need);
+
+/*
  * Seconds until the next look. Released memory comes back within 2-5 s for 92 GB (engine-preflight) but also minutes later
  * (model-serving-minefield, trap 81): look every 0.2 s while the budget moves, back off by half to 1 s while it stands still.
  */

@@ -32,6 +32,13 @@ enum uma_truth uma_require_verdict(const struct uma_headroom *headroom, struct u
     return pieces.value < need->contiguous ? UMA_NO : budget;
 }
 
+bool uma_require_never(const struct uma_headroom *headroom, const struct uma_requirement *need) {
+    if (!uma_usable(headroom->total.validity))
+        return false;
+    uint64_t total = headroom->total.value, reserve = uma_usable(headroom->reserve.validity) ? headroom->reserve.value : 0;
+    return need->bytes > total - MIN_OF(reserve, total) || need->contiguous > total;
+}
+
 double uma_require_delay(double previous_delay, uint64_t previous_budget, uint64_t budget) {
     uint64_t moved = budget > previous_budget ? budget - previous_budget : previous_budget - budget;
     if (moved > STANDS_STILL)

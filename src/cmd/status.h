@@ -11,7 +11,7 @@
 
 struct uma_status_style {
     unsigned columns; /* no line is wider */
-    unsigned rows;    /* fold what matters least until it fits; 0: no limit */
+    unsigned rows;    /* fold what matters least until it fits; 0: no limit, and nothing is folded */
     bool colour;
     bool utf8; /* bars of eighths and an arrow; else ASCII alone */
     bool all;  /* fold nothing and cut no list */
@@ -29,10 +29,23 @@ void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot,
 void uma_holders_json(struct uma_json *json, const char *key, const struct uma_account *account);
 /* Parts of a holder's line, not escaped: "vllm serve" in at most `columns`; "0.85 = 103.4"; "embeddings: VLLM::EngineCor, MODEL". */
 void uma_holder_kind_text(struct uma_text *text, const struct uma_holder *holder, size_t columns);
-void uma_holder_cap_text(struct uma_text *text, const struct uma_cap *cap);
+void uma_holder_cap_text(struct uma_text *text, const struct uma_holder *holder);
 void uma_holder_name_text(struct uma_text *text, const struct uma_holder *holder);
 /* One holder as a short phrase: "11.7 GiB  vllm serve, pid 4242 (VLLM::EngineCor) in embeddings". Escaped; at most `columns` wide. */
 void uma_holder_phrase(struct uma_text *text, const struct uma_holder *holder, size_t columns);
+
+/*
+ * What of the GPU's memory no line of a holder shows, as one sentence: "18.0 GiB of GPU memory that its driver does not divide by process",
+ * or that holders of it are not known, why, and how much is unexplained. False, and nothing, where the lines show all. Not escaped.
+ */
+bool uma_gpu_beside_text(struct uma_text *text, const struct uma_snapshot *snapshot, const struct uma_account *account);
+/* The section WHO HOLDS IT: at most `most` holders and `notes` lines about their caps. */
+struct uma_holders_shown {
+    size_t most, notes;
+    bool complete; /* names are not cut but go on in the next line */
+};
+void uma_status_holders(struct uma_text *text, const struct uma_snapshot *snapshot, const struct uma_account *account,
+                        const struct uma_status_style *style, const struct uma_holders_shown *shown);
 
 /* "GB10 71 C (13 to limit), 91 W, 2418 MHz, 96 % busy, not throttled; board 64 C", for at most gpus_most GPUs. Not escaped. */
 void uma_status_heat_text(struct uma_text *text, const struct uma_snapshot *snapshot, size_t gpus_most);

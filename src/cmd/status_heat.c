@@ -2,6 +2,7 @@
 /* What status says about heat, in words: one phrase for each GPU, the board's sensor, the names of throttle reasons. */
 #include "cmd/status.h"
 
+#include "account/gpu_share.h"
 #include "cmd/layout.h"
 
 #include <string.h>
@@ -31,6 +32,9 @@ struct uma_f64 uma_status_board_celsius(const struct uma_snapshot *snapshot) {
     return hottest;
 }
 
+/* Two or three hold at a time; a driver that sets them all makes no sense, and its words are not worth the screen. */
+enum { REASONS_SHOWN = 4 };
+
 static void throttle_text(struct uma_text *t, struct uma_u64 reasons) {
     if (!uma_usable(reasons.validity)) {
         uma_text_append(t, "throttle ?");
@@ -44,16 +48,19 @@ static void throttle_text(struct uma_text *t, struct uma_u64 reasons) {
         uma_text_append(t, "at its power cap");
         return;
     }
-    for (unsigned i = 0, n = 0; i < 64; i++) {
-        if (!(bits & 1ull << i))
+    unsigned n = 0;
+    for (unsigned i = 0; i < 64; i++) {
+        if (!(bits & 1ull << i) || n++ >= REASONS_SHOWN)
             continue;
-        uma_text_append(t, n++ ? "+" : "throttled by ");
+        uma_text_append(t, n > 1 ? "+" : "throttled by ");
         const char *name = uma_reason_name(1ull << i);
         if (name)
             uma_text_append(t, name);
         else
             uma_text_printf(t, "0x%llx", 1ull << i);
     }
+    if (n > REASONS_SHOWN)
+        uma_text_printf(t, " and %u more", n - REASONS_SHOWN);
 }
 
 static void gpu_phrase(struct uma_text *t, const struct uma_gpu *gpu, bool stale) {
@@ -80,18 +87,52 @@ static void gpu_phrase(struct uma_text *t, const struct uma_gpu *gpu, bool stale
     throttle_text(t, gpu->throttle_reasons);
 }
 
+static void hotter(struct uma_f64 *hottest, struct uma_f64 celsius) {
+    if (uma_usable(celsius.validity) && (!uma_usable(hottest->validity) || celsius.value > hottest->value))
+        *hottest = celsius;
+}
+
+/* The kernel's own names: hwmon chips coretemp and k10temp, thermal zones x86_pkg_temp and cpu-thermal (device trees). */
+static struct uma_f64 cpu_celsius(const struct uma_snapshot *snapshot) {
+    const struct uma_heat *heat = &snapshot->heat;
+    struct uma_f64 hottest = { 0 };
+    for (size_t i = 0; i < heat->n_sensors; i++) {
+        const struct uma_sensor *s = &heat->sensors[i];
+        if (s->kind == UMA_SENSOR_TEMPERATURE && s->chip && (strcmp(s->chip, "coretemp") == 0 || strcmp(s->chip, "k10temp") == 0))
+            hotter(&hottest, s->value);
+    }
+    for (size_t i = 0; i < heat->n_zones; i++) {
+        const char *type = heat->zones[i].type;
+        if (type && (strcmp(type, "x86_pkg_temp") == 0 || strncmp(type, "cpu", 3) == 0 || strncmp(type, "CPU", 3) == 0))
+            hotter(&hottest, heat->zones[i].celsius);
+    }
+    return hottest;
+}
+
+/* Without a GPU's answer. "Asked, and no answer" must not look like "nothing there", and a server is no row of question marks. */
+static void no_gpu_phrase(struct uma_text *text, const struct uma_snapshot *snapshot) {
+    const struct uma_source *source = &snapshot->gpus.source;
+    if (snapshot->gpus.hung || source->validity == UMA_FAILED) {
+        uma_text_printf(text, "GPU: ? (%s)", source->detail ? source->detail : "no answer");
+        return;
+    }
+    if (uma_nvidia_evident(snapshot) || snapshot->platform.unified == UMA_YES) {
+        uma_text_append(text, source->validity == UMA_UNKNOWN ? "GPU: ? (not asked)" : "no GPU that could be asked");
+        return;
+    }
+    struct uma_f64 cpu = cpu_celsius(snapshot);
+    uma_text_append(text, "no GPU seen; CPU ");
+    if (uma_usable(cpu.validity)) {
+        uma_layout_number(text, cpu, 0);
+        uma_text_append(text, " C");
+    } else
+        uma_text_append(text, "temperature not known");
+}
+
 void uma_status_heat_text(struct uma_text *text, const struct uma_snapshot *snapshot, size_t gpus_most) {
     const struct uma_gpus *gpus = &snapshot->gpus;
-    static const struct uma_gpu none;
-    if (gpus->n == 0) {
-        /* "asked, and no answer" must not look like "nothing there" */
-        if (gpus->hung || gpus->source.validity == UMA_FAILED)
-            uma_text_printf(text, "GPU: ? (%s)", gpus->source.detail ? gpus->source.detail : "no answer");
-        else if (gpus->source.validity == UMA_ABSENT || gpus->source.validity == UMA_KNOWN)
-            uma_text_append(text, "no GPU that could be asked");
-        else
-            gpu_phrase(text, &none, false);
-    }
+    if (gpus->n == 0)
+        no_gpu_phrase(text, snapshot);
     for (size_t i = 0; i < gpus->n && i < gpus_most; i++) {
         if (i)
             uma_text_append(text, " | ");

@@ -74,7 +74,7 @@ static void ledger_json(struct uma_json *json, const struct uma_ledger *ledger) 
 }
 
 static void cap_json(struct uma_json *json, const struct uma_cap *cap) {
-    if (!cap->present) {
+    if (!cap->present && !cap->source) {
         uma_json_null(json, "cap");
         return;
     }

@@ -5,7 +5,8 @@
  */
 #include "cmd/status.h"
 
-#include "account/holders.h"
+#include "account/gpu_share.h"
+#include "account/headroom.h"
 #include "base/units.h"
 #include "cmd/layout.h"
 
@@ -13,24 +14,26 @@
 #include <string.h>
 #include <time.h>
 
-/* How much is folded: level 0 is what a file gets, the last one fits 80 x 24 whatever the machine. */
+/* How much is folded: level 0 folds nothing that a screen should have, the last one fits 80 x 24 whatever the machine. */
 struct fold {
-    size_t ledger_rows, holders, problems;
-    bool evidence_all, evidence_critical, remedies, gaps;
+    size_t ledger_rows, holders, notes, problems;
+    size_t evidence; /* problems whose evidence is shown, beside that of critical ones */
+    bool evidence_critical, remedies, gaps;
 };
 static const struct fold folds[] = {
-    { UMA_LEDGER_KINDS, 20, UMA_PROBLEMS_MAX, true, true, true, true },
-    { 8, 6, UMA_PROBLEMS_MAX, true, true, true, true },
-    { 7, 4, UMA_PROBLEMS_MAX, true, true, true, true },
-    { 7, 4, UMA_PROBLEMS_MAX, true, true, true, false },
-    { 6, 4, UMA_PROBLEMS_MAX, true, true, true, false },
-    { 6, 4, UMA_PROBLEMS_MAX, false, true, true, false },
-    { 5, 3, 4, false, true, true, false },
-    { 5, 3, 3, false, false, true, false },
-    { 4, 3, 3, false, false, true, false },
-    { 3, 2, 3, false, false, false, false },
+    { UMA_LEDGER_KINDS, 20, 8, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true },
+    { 8, 6, 4, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true },
+    { 7, 4, 3, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true },
+    { 7, 4, 3, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, false },
+    { 6, 4, 2, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, false },
+    { 6, 4, 2, UMA_PROBLEMS_MAX, 0, true, true, false },
+    { 5, 3, 1, 4, 0, true, true, false },
+    { 5, 3, 1, 3, 0, false, true, false },
+    { 4, 3, 0, 3, 0, false, true, false },
+    { 3, 2, 0, 3, 0, false, false, false },
 };
-static const struct fold everything = { UMA_LEDGER_KINDS, SIZE_MAX, UMA_PROBLEMS_MAX, true, true, true, true };
+/* A file, a pipe, and --all. */
+static const struct fold everything = { UMA_LEDGER_KINDS, SIZE_MAX, SIZE_MAX, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true };
 
 struct page {
     struct uma_text *text;
@@ -38,12 +41,13 @@ struct page {
     const struct uma_account *account;
     const struct uma_status_style *style;
     const struct fold *fold;
+    bool complete; /* nothing is folded, no list cut */
 };
 
-/* Below this a row reads 0.0 GiB: it goes into the row of small ones. */
+/* Below this a row reads 0.0 GiB: on a terminal it goes into the row of small ones. */
 #define SMALL_ROW (UMA_GIB / 20)
 
-enum { GPUS_SHOWN = 4, KIND_COLUMNS = 13, NAME_COLUMN = 55 }; /* GPUs in the heat line without --all; where a holder's name begins */
+enum { GPUS_SHOWN = 4 }; /* in one line of a terminal */
 
 static void heading(const struct page *p, const char *s) {
     uma_layout_ink(p->text, p->style, UMA_INK_BOLD);
@@ -137,11 +141,26 @@ static void vector_gib(const struct page *p, const char *what, struct uma_u64 va
     vector_item(p, what, t.data ? t.data : "?");
 }
 
+/* MemFree as the kernel has it: what it counts and nobody can have is told beside, for the ledger's row has less. */
+static void now_item(const struct page *p) {
+    const struct uma_headroom *h = &p->account->headroom;
+    _cleanup_text_ struct uma_text t = { 0 };
+    if (!uma_usable(h->now.validity) || !uma_usable(h->cma_lost.validity) || h->cma_lost.value < SMALL_ROW) {
+        vector_gib(p, "now", h->now);
+        return;
+    }
+    uma_text_gib(&t, h->now.value);
+    uma_text_append(&t, ", ");
+    uma_layout_gib(&t, h->cma_lost.value);
+    uma_text_append(&t, " of it lost to CMA");
+    vector_item(p, "now", t.data ? t.data : "?");
+}
+
 static void vector_line(const struct page *p) {
     const struct uma_headroom *h = &p->account->headroom;
     const struct uma_pressure *pressure = &p->snapshot->memory_pressure;
     uma_text_append(p->text, "  ");
-    vector_gib(p, "now", h->now);
+    now_item(p);
     vector_gib(p, "reclaimable", h->reclaimable_cache);
     _cleanup_text_ struct uma_text block = { 0 };
     uma_layout_bytes(&block, h->largest_free_block);
@@ -156,6 +175,26 @@ static void vector_line(const struct page *p) {
         vector_item(p, "memory pressure", t.data ? t.data : "?");
     }
     uma_text_char(p->text, '\n');
+}
+
+/* A GPU with memory of its own: the budget is the system's, and a CUDA job asks for the other. */
+static void own_gpu_memory(const struct page *p) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    size_t n = 0;
+    for (size_t i = 0; i < p->snapshot->gpus.n && (p->complete || n < GPUS_SHOWN); i++) {
+        const struct uma_gpu *gpu = &p->snapshot->gpus.list[i];
+        if ((gpu->unified != UMA_NO && gpu->numa_node <= 0) || !uma_usable(gpu->memory_free.validity))
+            continue;
+        uma_text_append(&t, n++ ? "; " : gpu->numa_node > 0 ? "GPU memory (HBM) is its own part of that: " : "GPU memory is separate: ");
+        uma_layout_gib(&t, gpu->memory_free.value);
+        uma_text_append(&t, " of ");
+        uma_layout_gib_column(&t, gpu->memory_total, 0);
+        uma_text_printf(&t, " GiB free on %s", gpu->name ? gpu->name : "GPU");
+    }
+    if (n == 0)
+        return;
+    uma_text_append(p->text, "  ");
+    uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 2, p->complete ? 0 : 2);
 }
 
 static void budget(const struct page *p) {
@@ -181,10 +220,19 @@ static void budget(const struct page *p) {
         const struct uma_source *source = &p->snapshot->meminfo.source;
         uma_text_append(p->text, "  ");
         _cleanup_text_ struct uma_text t = { 0 };
-        uma_text_printf(&t, "%s: %s", source->path ? source->path : "proc/meminfo",
-                        source->detail ? source->detail : uma_validity_name(source->validity));
+        const char *path = source->path ? source->path : "proc/meminfo";
+        const char *detail = source->detail ? source->detail : uma_validity_name(source->validity);
+        if (strncmp(detail, path, strlen(path)) != 0) /* a complaint about a place in it begins with its name */
+            uma_text_printf(&t, "%s: ", path);
+        uma_text_append(&t, detail);
         uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 2, 2);
     }
+    _cleanup_text_ struct uma_text note = { 0 };
+    if (known && uma_headroom_note(&note, p->account)) {
+        uma_text_append(p->text, "  ");
+        uma_layout_wrap(p->text, p->style, note.data ? note.data : "?", 2, 2);
+    }
+    own_gpu_memory(p);
     vector_line(p);
 }
 
@@ -253,80 +301,33 @@ static void ledger(const struct page *p) {
     heading(p, title.data ? title.data : "");
     uma_text_char(p->text, '\n');
     bool shown[UMA_LEDGER_KINDS];
-    unsigned hidden = ledger_choose(ledger, p->fold->ledger_rows, p->style->all, shown);
+    unsigned hidden = ledger_choose(ledger, p->fold->ledger_rows, p->complete, shown);
     uint64_t rest = 0;
     size_t bar = p->style->columns > 44 ? MIN_OF((size_t)p->style->columns - 44, (size_t)60) : 1;
     for (int i = 0; i < UMA_LEDGER_KINDS; i++) {
         if (shown[i])
-            ledger_row(p, row_texts[i], ledger->bytes[i], bar);
+            ledger_row(p, i == UMA_LEDGER_GPU && ledger->gpu_whole ? "GPU, driver's total" : row_texts[i], ledger->bytes[i], bar);
         else
             rest += ledger->bytes[i];
     }
-    if (rest >= SMALL_ROW) {
+    if (hidden > 0) {
         char what[32];
         (void)snprintf(what, sizeof what, hidden == 1 ? "%u smaller row" : "%u smaller rows", hidden);
         ledger_row(p, what, rest, bar);
     }
 }
 
-/* ---- holders ------------------------------------------------------------------------------------------------ */
-
-static void holder_row(const struct page *p, const struct uma_holder *h) {
-    _cleanup_text_ struct uma_text kind = { 0 }, cap = { 0 }, name = { 0 };
-    uma_holder_kind_text(&kind, h, KIND_COLUMNS);
-    uma_holder_cap_text(&cap, &h->cap);
-    uma_holder_name_text(&name, h);
-    uma_text_printf(p->text, "%8d  ", h->pid);
-    (void)uma_text_safe(p->text, kind.data ? kind.data : "?", KIND_COLUMNS);
-    uma_layout_to_column(p->text, 23);
-    const struct uma_u64 *const sizes[] = { &h->gpu_bytes, &h->anon_bytes, &h->shmem_bytes };
-    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
-        uma_text_char(p->text, ' ');
-        uma_layout_gib_column(p->text, *sizes[i], 5);
-    }
-    uma_text_append(p->text, "  ");
-    (void)uma_text_safe(p->text, cap.data ? cap.data : "?", 11);
-    uma_layout_to_column(p->text, NAME_COLUMN);
-    size_t left = p->style->columns > NAME_COLUMN + 1 ? p->style->columns - NAME_COLUMN : 1;
-    (void)uma_text_safe(p->text, name.data ? name.data : "?", p->style->all ? MAX_OF(left, (size_t)200) : left);
-    uma_text_char(p->text, '\n');
-}
-
 static void holders(const struct page *p) {
-    const struct uma_account *a = p->account;
+    struct uma_holders_shown shown = { p->fold->holders, p->fold->notes, p->complete };
     gap(p);
-    if (a->n_holders == 0) {
-        heading(p, "WHO HOLDS IT");
-        const struct uma_source *source = &p->snapshot->processes.source;
-        uma_text_printf(p->text, "  %s\n",
-                        source->validity == UMA_KNOWN ? "no process holds a part worth a line" : "? processes could not be read");
-        return;
-    }
-    _cleanup_text_ struct uma_text title = { 0 };
-    uma_text_printf(&title, "%-23s%6s%6s%6s  %-12sNAME", "WHO HOLDS IT      GiB:", "GPU", "anon", "shm", "cap");
-    heading(p, title.data ? title.data : "");
-    uma_text_char(p->text, '\n');
-    size_t n = MIN_OF(a->n_holders, p->fold->holders), hidden = 0;
-    uint64_t hidden_bytes = 0;
-    for (size_t i = 0; i < a->n_holders; i++) {
-        if (i < n) {
-            holder_row(p, &a->holders[i]);
-            continue;
-        }
-        hidden++;
-        hidden_bytes += uma_holder_rank_bytes(&a->holders[i]);
-    }
-    if (hidden) {
-        uma_text_printf(p->text, "          and %zu more with ", hidden);
-        uma_text_gib(p->text, hidden_bytes);
-        uma_text_char(p->text, '\n');
-    }
+    uma_status_holders(p->text, p->snapshot, p->account, p->style, &shown);
 }
 
 /* ---- views and heat ----------------------------------------------------------------------------------------- */
 
 static void views(const struct page *p) {
     const struct uma_views *v = &p->account->views;
+    bool cuda = uma_nvidia_evident(p->snapshot);
     gap(p);
     heading(p, "OTHERS SAY  ");
     _cleanup_text_ struct uma_text t = { 0 };
@@ -334,11 +335,13 @@ static void views(const struct page *p) {
         uma_text_append(&t, "nvidia-smi ");
         if (v->nvidia_smi_text && !uma_usable(v->nvidia_smi.validity))
             uma_text_append(&t, v->nvidia_smi_text);
-        else
+        else {
             uma_layout_gib_column(&t, v->nvidia_smi, 0);
+            uma_text_append(&t, uma_usable(v->nvidia_smi.validity) ? " free" : "");
+        }
         uma_text_append(&t, ", ");
     }
-    if (v->cuda_mem_get_info.validity != UMA_ABSENT) {
+    if (cuda) {
         uma_text_append(&t, "cudaMemGetInfo ");
         uma_layout_gib_column(&t, v->cuda_mem_get_info, 0);
         uma_text_append(&t, ", ");
@@ -351,7 +354,8 @@ static void views(const struct page *p) {
     uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 12, 2);
     /* Why they differ, where they do: cudaMemGetInfo is MemFree on unified machines (CUDA reference, cuMemGetInfo: free "according to the
      * OS"; measured in unslothai/unsloth#10704), so file cache counts as used there. With memory of its own, a GPU tells of that. */
-    if (!uma_usable(v->cuda_mem_get_info.validity) || !uma_usable(v->free_available.validity) || !uma_usable(v->free_free.validity))
+    if (!cuda || !uma_usable(v->cuda_mem_get_info.validity) || !uma_usable(v->free_available.validity) ||
+        !uma_usable(v->free_free.validity))
         return;
     _cleanup_text_ struct uma_text why = { 0 };
     if (v->cuda_mem_get_info.value != v->free_free.value)
@@ -372,20 +376,20 @@ static void views(const struct page *p) {
 static void heat(const struct page *p) {
     heading(p, "HEAT        ");
     _cleanup_text_ struct uma_text t = { 0 };
-    uma_status_heat_text(&t, p->snapshot, p->style->all ? UMA_GPUS_MAX : GPUS_SHOWN);
+    uma_status_heat_text(&t, p->snapshot, p->complete ? UMA_GPUS_MAX : GPUS_SHOWN);
     uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 12, p->fold->gaps ? 0 : 2);
 }
 
 /* ---- problems ----------------------------------------------------------------------------------------------- */
 
-static void problem_row(const struct page *p, const struct uma_problem *problem) {
+static void problem_row(const struct page *p, const struct uma_problem *problem, bool evidence) {
     static const enum uma_ink inks[] = { UMA_INK_PLAIN, UMA_INK_YELLOW, UMA_INK_RED };
     bool critical = problem->severity == UMA_CRITICAL;
     uma_layout_ink(p->text, p->style, inks[MIN_OF((unsigned)problem->severity, 2u)]);
     uma_text_printf(p->text, "%-12s", uma_severity_name(problem->severity));
     uma_layout_wrap(p->text, p->style, problem->summary ? problem->summary : problem->id, 12, p->fold->evidence_critical ? 0 : 1);
     uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
-    if (problem->evidence && (p->fold->evidence_all || (critical && p->fold->evidence_critical))) {
+    if (problem->evidence && (evidence || (critical && p->fold->evidence_critical))) {
         uma_text_pad(p->text, 12);
         uma_layout_wrap(p->text, p->style, problem->evidence, 12, 0);
     }
@@ -409,7 +413,7 @@ static void problems(const struct page *p) {
     }
     size_t n = MIN_OF(a->n_problems, p->fold->problems);
     for (size_t i = 0; i < n; i++)
-        problem_row(p, &a->problems[i]);
+        problem_row(p, &a->problems[i], i < p->fold->evidence);
     if (n < a->n_problems)
         uma_text_printf(p->text, "            and %zu more: umactl status --all\n", a->n_problems - n);
 }
@@ -425,24 +429,44 @@ static void page(const struct page *p) {
     problems(p);
 }
 
+static bool fits(struct page *p, const struct fold *fold, struct uma_text *attempt) {
+    uma_text_reset(attempt);
+    p->text = attempt;
+    p->fold = fold;
+    page(p);
+    return p->complete || uma_layout_lines(attempt) < p->style->rows; /* one row for the prompt */
+}
+
+/* The first level that fits, then as much of the evidence as the lines have room for that are left. */
+static void fold_to_fit(struct page *p, struct uma_text *text) {
+    size_t level = 0;
+    while (!fits(p, &folds[level], text) && level + 1 < ELEMENTS(folds) && !text->failed)
+        level++;
+    struct fold fold = folds[level];
+    size_t most = MIN_OF(p->account->n_problems, fold.problems);
+    while (fold.evidence < most && !text->failed) {
+        fold.evidence++;
+        if (!fits(p, &fold, text)) {
+            fold.evidence--;
+            break;
+        }
+    }
+    (void)fits(p, &fold, text);
+    p->fold = NULL;
+}
+
 void uma_status_text(struct uma_text *text, const struct uma_snapshot *snapshot, const struct uma_account *account,
                      const struct uma_status_style *style) {
-    struct page p = { text, snapshot, account, style, style->all ? &everything : &folds[0] };
-    for (size_t level = 0;; level++) {
-        _cleanup_text_ struct uma_text attempt = { 0 };
-        p.text = &attempt;
-        if (!style->all)
-            p.fold = &folds[level];
-        page(&p);
-        bool fits = style->all || style->rows == 0 || uma_layout_lines(&attempt) < style->rows; /* one row for the prompt */
-        if (!fits && level + 1 < ELEMENTS(folds) && !attempt.failed)
-            continue;
-        if (!style->all)
-            uma_layout_clip(&attempt, style->columns);
-        if (!style->utf8)
-            uma_layout_ascii(&attempt);
-        uma_text_append_n(text, attempt.data ? attempt.data : "", attempt.length);
-        text->failed = text->failed || attempt.failed;
-        return;
-    }
+    struct page p = { NULL, snapshot, account, style, &everything, style->all || style->rows == 0 };
+    _cleanup_text_ struct uma_text attempt = { 0 };
+    if (p.complete)
+        (void)fits(&p, &everything, &attempt);
+    else
+        fold_to_fit(&p, &attempt);
+    if (!style->all)
+        uma_layout_clip(&attempt, style->columns);
+    if (!style->utf8)
+        uma_layout_ascii(&attempt);
+    uma_text_append_n(text, attempt.data ? attempt.data : "", attempt.length);
+    text->failed = text->failed || attempt.failed;
 }

@@ -101,9 +101,13 @@ int uma_meminfo_parse(const char *text, size_t length, const char *file, struct 
                                  lines.whole ? "" : " at the end, which may be cut off");
     }
     if (!uma_usable(meminfo.mem_total.validity) || meminfo.mem_total.value == 0) {
-        if (meminfo.mem_total.validity == UMA_MALFORMED)
+        if (meminfo.mem_total.validity != UMA_MALFORMED) {
+            (void)uma_error_text(&first, EINVAL, "%s: expected a line \"MemTotal: ... kB\", found none that is not zero", file);
+            malformed++;
+        }
+        if (!uma_usable(meminfo.mem_free.validity))
             return uma_error_text(err, EINVAL, "%s", first.text);
-        return uma_error_text(err, EINVAL, "%s: expected a line \"MemTotal: ... kB\", found none that is not zero", file);
+        meminfo.mem_total = uma_no_u64(UMA_MALFORMED); /* a paste that lost its first line: the rest is worth showing */
     }
     if (!cut)
         for (size_t i = 0; i < ELEMENTS(fields); i++)

@@ -22,7 +22,7 @@ void uma_memory_read(struct uma_memory_reader *reader, struct uma_snapshot *snap
  * mark, indentation, a cut-off last line and missing fields are fine. -EINVAL when the text is not such a file at all. `file` names the
  * text in messages; ret_... keep names in the arena. `source` members are the caller's.
  */
-/* -EINVAL when not even MemTotal is there. */
+/* -EINVAL when neither MemTotal nor MemFree is there; without MemTotal the rest is kept, and that it is missing is the first complaint. */
 int uma_meminfo_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, struct uma_meminfo *ret_meminfo,
                       struct uma_error *err);
 int uma_vmstat_parse(const char *text, size_t length, const char *file, struct uma_vmstat *ret_vmstat, struct uma_error *err);

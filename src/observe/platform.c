@@ -141,8 +141,10 @@ static void read_driver(struct reading *r) {
     if (!p->driver)
         p->driver = line(r, "sys/module/nvidia/version");
     if (!p->driver && uma_root_exists(r->root, "sys/module/amdgpu")) {
-        p->driver = line(r, "sys/module/amdgpu/version");
-        if (!p->driver) {
+        const char *version_of_build = line(r, "sys/module/amdgpu/version");
+        if (version_of_build) {
+            p->driver = uma_arena_printf(r->arena, "amdgpu %s", version_of_build); /* a bare number is NVIDIA's */
+        } else {
             p->driver = p->kernel ? uma_arena_printf(r->arena, "amdgpu of Linux %s", p->kernel) : "amdgpu";
             (void)uma_root_record(r->root, "sys/module/amdgpu/uevent", "", 0, NULL); /* so that a capture has the folder */
         }

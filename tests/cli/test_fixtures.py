@@ -184,6 +184,79 @@ def _():
     contains(run("require", "--bytes", "120G", "--root", machine(names[0])).expect(1).out.lower(), "embed")
 
 
+RUNNABLE = {"sudo", "umactl", "sync;"}
+
+
+def remedies(name):
+    """A remedy begins with a command, or says that it only looks closer, or is an instruction; what is not there yet is in none."""
+    for p in status(name).json["problems"]:
+        word = p["remedy"].split()[0]
+        assert word in RUNNABLE | {"see:", "add"}, p
+        assert "..." not in p["remedy"] and "umactl cache" not in p["remedy"], p
+
+
+for _name in machines():
+    add(f"{_name}: remedies", remedies, _name)
+
+
+def problem_of(name, identifier):
+    [found] = [p for p in status(name).json["problems"] if p["id"] == identifier]
+    return found
+
+
+@case("remedies that help")
+def _():
+    equal(problem_of("spark-thermal", "thermal")["remedy"], "sudo nvidia-smi -lgc 0,1700")
+    equal(problem_of("spark-container", "container-limit-not-cuda")["remedy"], "umactl require --bytes 65G && docker start vllm-qwen")
+    equal(problem_of("spark-two-heavy", "two-heavy-jobs")["remedy"], "umactl run --wait 2h --need 49G -- JOB")
+    contains(problem_of("spark-swap", "swap-in-use")["evidence"], "9.6 GiB of 16.0 GiB swap are used, 200 MiB of it is in memory again")
+
+
+@case("GPU bytes that only the device tells of are of no process")
+def _():
+    d = status("jetson-orin").json
+    equal([h["gpu_bytes"] for h in d["holders"]], [None])
+    out = run("status", "--root", machine("jetson-orin")).expect(0).out
+    contains(out, "GPU, driver's total")
+    assert "GPU, by process" not in out, out
+    contains(out, "18.0 GiB of GPU memory that its driver does not divide by process")
+    contains(out, "cap ? of 3300: command line: fixed at start by -c 32768 -ngl 99")
+
+
+@case("cudaMemGetInfo is a number, and in the text where there is CUDA")
+def _():
+    for name in machines():
+        d = status(name).json
+        want = 31.6 if name == "gh200" else d["headroom"]["now"] / GIB
+        assert abs(d["views"]["cuda_mem_get_info"] / GIB - want) < 0.1, (name, d["views"])
+        nvidia = name.startswith(("spark", "gh200", "jetson"))
+        equal("cudaMemGetInfo" in run("status", "--root", machine(name)).out, nvidia, name)
+
+
+@case("a total that is missing takes nothing else with it")
+def _():
+    with tempfile.TemporaryDirectory() as place:
+        os.mkdir(os.path.join(place, "proc"))
+        with open(os.path.join(machine("spark-idle"), "proc/meminfo"), encoding="ascii") as f:
+            lines = f.readlines()
+        with open(os.path.join(place, "proc/meminfo"), "w", encoding="ascii") as f:
+            f.writelines(lines[1:])
+        out = run("status", "--root", place).expect(3).out
+        contains(out, "What a new job can have is unknown")
+        contains(out, "now 104.5 GiB")
+        contains(out, "free 104.5 (available 113.1)")
+        d = run("status", "--json", "--root", place).expect(3).json
+        equal((d["headroom"]["total"], d["ledger"], d["headroom"]["now"]), (None, None, int(lines[1].split()[1]) * 1024))
+
+
+@case("limits and servers")
+def _():
+    out = run("status", "--root", machine("cgroup-v1")).expect(0).out
+    contains(out, "limit 4.0")
+    contains(out, "HEAT        no GPU seen; CPU temperature not known")
+    assert "?" not in out, out
+
+
 @case("a document travels through a pipe")
 def _():
     name = machines()[0]

@@ -105,6 +105,25 @@ def _():
     check_status(run("status", "--json", *ROOT, env=fake("garbage")).json)
 
 
+def does_not_start(scenario, reason, remedy):
+    d = check_status(run("status", "--json", *ROOT, env=fake(scenario)).expect(0).json)
+    [problem] = [p for p in d["problems"] if p["id"] == "nvml-absent"]
+    contains(problem["summary"], "there and does not start")
+    contains(problem["evidence"], reason)
+    equal(problem["remedy"], remedy)
+    assert d["views"]["cuda_mem_get_info"] == d["headroom"]["now"], d["views"]
+
+
+add("version-mismatch is a problem", does_not_start, "version-mismatch", "Driver/library version mismatch", "sudo reboot")
+add("driver-not-loaded is a problem", does_not_start, "driver-not-loaded", "Driver Not Loaded", "sudo modprobe nvidia")
+
+
+@case("reasons to throttle that make no sense are few words")
+def _():
+    out = " ".join(run("status", *ROOT, env=fake("garbage")).expect(0).out.split())
+    contains(out, "throttled by applications_clocks+sw_power_cap+hw_slowdown+sync_boost and 59 more")
+
+
 @case("no library is no GPU, not an error")
 def _():
     r = run("status", "--json", *ROOT, env=environment(UMACTL_NVML="/nonexistent/libnvidia-ml.so.1")).expect(0)

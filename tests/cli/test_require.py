@@ -134,12 +134,45 @@ def _():
             equal(r.json["met"], code == 0, size)
         equal(r.json["largest_free_block"], 2 << 20)
         r = run("require", "--bytes", "1G", "--contiguous", "4M", "--root", m.path).expect(1)
-        contains(r.out, "in one piece: 4.0 MiB needed, 0 B in free blocks")
+        assert r.out.startswith("not met: 4.0 MiB in one piece needed, 0 B in free blocks that can serve it; "), r.out
+        contains(r.out, "\n  1.0 GiB needed, a new job can have ")
         contains(r.out, "vm.compact_memory=1")
         os.unlink(pages)
         r = run("require", "--bytes", "1G", "--contiguous", "4M", "--json", "--root", m.path).expect(3)
         equal((r.json["met"], r.json["contiguous_free"]), (None, None))
         contains(run("require", "--bytes", "1G", "--contiguous", "4M", "--root", m.path).expect(3).out, "unknown: ")
+
+
+@case("what can never fit is not waited for")
+def _():
+    for args in (["--bytes", "9T"], ["--bytes", "120G"], ["--bytes", "1G", "--contiguous", "320G"]):
+        r = run("require", *args, "--wait", "5m", "--root", machine(BASE)).expect(1)
+        assert r.seconds < 10, r.seconds
+        contains(r.out, "it can never fit: the whole pool is 122 GiB")
+        assert "compact_memory" not in r.out, r.out
+        equal(run("require", *args, "--json", "--root", machine(BASE)).expect(1).json["never"], True)
+    equal(run("require", "--bytes", "100G", "--json", "--root", machine(BASE)).expect(1).json["never"], False)
+
+
+@case("a budget in huge pages says so")
+def _():
+    name = ["--root", machine("spark-hugetlb")]
+    contains(run("require", "--bytes", "80G", *name).expect(0).out, "89.9 GiB in huge pages (ordinary allocations have 15.3 GiB available)")
+    contains(run("status", *name).expect(0).out, "in huge pages (ordinary allocations have 15.3 GiB available)")
+    d = run("require", "--bytes", "80G", "--json", *name).expect(0).json
+    equal((d["huge_pages"], d["ordinary_available"] // (1 << 30)), (True, 15))
+    equal(run("require", "--bytes", "1G", "--json", "--root", machine(BASE)).json["huge_pages"], False)
+
+
+@case("what the device holds is held, and an unknown holder is said to be unknown")
+def _():
+    out = run("require", "--bytes", "40G", "--root", machine("jetson-orin")).expect(1).out
+    contains(out, "held by  18.0 GiB of GPU memory that its driver does not divide by process")
+    contains(out, "pid 3300: ")
+    for name, why in (("spark-nvml-hung", "no answer within 2.0 s"), ("spark-nvml-absent", "libnvidia-ml.so.1 was not found")):
+        out = run("require", "--bytes", "110G", "--root", machine(name)).expect(1).out
+        contains(out, f"holders of GPU memory are not known ({why}); ")
+        assert "no process holds" not in out, out
 
 
 @case("sizes: binary and decimal")

@@ -195,13 +195,29 @@ static void malformed_values(void **state) {
 }
 
 static void not_a_meminfo(void **state) {
-    static const char *const bad[] = { "",         "\n",           "MemFree: 3 kB\n", "MemTotal: 0 kB\n", "MemTotal: -3 kB\n",
+    static const char *const bad[] = { "",         "\n",           "MemFree: x\n", "MemTotal: 0 kB\n", "MemTotal: -3 kB\n",
                                        "MemTotal", "MemTotal: 12", "<html>" };
     for (size_t i = 0; i < ELEMENTS(bad); i++) {
         struct uma_meminfo m = { .n_other = 77 };
         struct uma_error err = { 0 };
         assert_int_equal(parse(state, bad[i], &m, &err), -EINVAL);
         assert_int_equal(m.n_other, 77); /* untouched */
+        assert_non_null(strstr(err.text, "MemTotal"));
+    }
+}
+
+/* A paste that lost its first line, or has nonsense there: the rest is kept, and the total is no number. */
+static void no_total(void **state) {
+    static const char *const texts[] = { "MemFree: 3 kB\nCached: 4 kB\n", "MemTotal: 0 kB\nMemFree: 3 kB\nCached: 4 kB\n",
+                                         "MemTotal: ? kB\nMemFree: 3 kB\nCached: 4 kB\n" };
+    for (size_t i = 0; i < ELEMENTS(texts); i++) {
+        struct uma_meminfo m;
+        struct uma_error err = { 0 };
+        assert_int_equal(parse(state, texts[i], &m, &err), 1);
+        assert_int_equal(m.mem_total.validity, UMA_MALFORMED);
+        assert_int_equal(m.mem_free.value, 3072);
+        assert_int_equal(m.cached.value, 4096);
+        assert_int_equal(m.mem_available.validity, UMA_ABSENT);
         assert_non_null(strstr(err.text, "MemTotal"));
     }
 }
@@ -276,6 +292,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(cut_anywhere, setup, teardown),
         cmocka_unit_test_setup_teardown(malformed_values, setup, teardown),
         cmocka_unit_test_setup_teardown(not_a_meminfo, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_total, setup, teardown),
         cmocka_unit_test_setup_teardown(twice, setup, teardown),
         cmocka_unit_test_setup_teardown(hostile_names, setup, teardown),
         cmocka_unit_test_setup_teardown(ten_megabytes, setup, teardown),

@@ -160,7 +160,7 @@ static void strix_halo(void **state) {
     assert_string_equal(p->driver, "amdgpu of Linux 6.14.0-37-generic");
     assert_string_equal(p->architecture, "x86_64");
     folder_put(&m->folder, "sys/module/amdgpu/version", "6.12.12\n");
-    assert_string_equal(read_folder(m)->driver, "6.12.12");
+    assert_string_equal(read_folder(m)->driver, "amdgpu 6.12.12");
     folder_put(&m->folder, "sys/module/nvidia/version", "580.95.05\n");
     assert_string_equal(read_folder(m)->driver, "580.95.05");
 }

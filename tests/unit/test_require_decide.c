@@ -64,6 +64,19 @@ static void test_verdict(void **state) {
     assert_int_equal(verdict(&h, 1, UMA_GIB), UMA_NO);
 }
 
+static void test_never(void **state) {
+    (void)state;
+    struct uma_headroom h = { .total = { 16 * UMA_GIB, UMA_KNOWN }, .reserve = { UMA_GIB, UMA_KNOWN } };
+    assert_false(uma_require_never(&h, &(struct uma_requirement){ 15 * UMA_GIB, 16 * UMA_GIB }));
+    assert_true(uma_require_never(&h, &(struct uma_requirement){ 15 * UMA_GIB + 1, 0 }));
+    assert_true(uma_require_never(&h, &(struct uma_requirement){ 1, 16 * UMA_GIB + 1 }));
+    h.reserve.value = 99 * UMA_GIB; /* nonsense wraps nothing around */
+    assert_true(uma_require_never(&h, &(struct uma_requirement){ 1, 0 }));
+    assert_false(uma_require_never(&h, &(struct uma_requirement){ 0, 0 }));
+    h.total.validity = UMA_MALFORMED;
+    assert_false(uma_require_never(&h, &(struct uma_requirement){ UINT64_MAX, UINT64_MAX }));
+}
+
 static void test_delay(void **state) {
     (void)state;
     double d = 0.2;
@@ -77,9 +90,8 @@ static void test_delay(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contiguous_free),
-        cmocka_unit_test(test_contiguous_unknown),
-        cmocka_unit_test(test_verdict),
+        cmocka_unit_test(test_contiguous_free), cmocka_unit_test(test_contiguous_unknown),
+        cmocka_unit_test(test_verdict),         cmocka_unit_test(test_never),
         cmocka_unit_test(test_delay),
     };
     return cmocka_run_group_tests_name("require_decide", tests, NULL, NULL);

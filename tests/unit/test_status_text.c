@@ -69,13 +69,15 @@ static void serving(struct uma_snapshot *s, struct uma_account *a) {
                                       .cap = { true, KNOWN(0.1), KNOWN(GIB(12.17)), "--gpu-memory-utilization" },
                                       .container = "embeddings" };
     a->n_holders = 1;
+    a->gpu_listed = true;
     a->holders = holders;
     a->views = (struct uma_views){
         .nvidia_smi_text = "[N/A]", .cuda_mem_get_info = KNOWN(GIB(3.3)), .free_free = KNOWN(GIB(3.3)), .free_available = KNOWN(GIB(101))
     };
     a->n_problems = 1;
-    a->problems[0] = (struct uma_problem){ "cache-starves-cuda", UMA_WARNING, "file cache hides most of the pool from CUDA",
-                                           "MemFree is 3.3 GiB while 97.7 GiB of cache could be dropped", "umactl cache evict --all" };
+    a->problems[0] =
+        (struct uma_problem){ "cache-starves-cuda", UMA_WARNING, "file cache hides most of the pool from CUDA",
+                              "MemFree is 3.3 GiB while 97.7 GiB of cache could be dropped", "sync; sudo sysctl vm.drop_caches=1" };
 }
 
 /* 40 of everything: nothing of it may make the page larger than the screen. */
@@ -148,7 +150,7 @@ static void test_the_budget_stands_first(void **state) {
     assert_has(t, "sw_power_cap+board_limit+0x800");
     assert_has(t, "spark-1, dgx-spark, ");
     assert_null(strstr(t, "gpu_idle"));
-    assert_has(t, "umactl cache evict --all");
+    assert_has(t, "sync; sudo sysctl vm.drop_caches=1");
     assert_has(t, "smaller rows");
     assert_true(lines_within(t, 80) < 24);
 }
@@ -205,7 +207,7 @@ static void test_unknown_is_a_question_mark(void **state) {
     assert_has(t, "What a new job can have is unknown");
     assert_has(t, "proc/meminfo: Permission denied");
     assert_has(t, "now ?");
-    assert_has(t, "cudaMemGetInfo ?");
+    assert_null(strstr(t, "cudaMemGetInfo")); /* no NVIDIA GPU in sight */
     assert_has(t, "no answer within 2.0 s");
     assert_has(t, "processes could not be read");
     assert_null(strstr(t, "0.0"));
@@ -282,6 +284,158 @@ static void test_holder_phrase(void **state) {
     uma_text_done(&t);
 }
 
+/* A pipe, a file: every row, every holder, every name to its end. */
+static void test_a_pipe_gets_all(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_account a;
+    crowded(&s, &a);
+    a.ledger.bytes[UMA_LEDGER_PINNED] = 4096;
+    holders[59].model = "an-organisation/with-a-model-of-a-name-that-is-longer-than-what-is-left-of-the-line-and-ends-here-Z";
+    _cleanup_free_
+    char *t = text_of(&s, &a, (struct uma_status_style){ .columns = 100 });
+    assert_has(t, "pinned for devices          0.0");
+    assert_null(strstr(t, "smaller row"));
+    assert_has(t, "1059  vllm serve");
+    assert_has(t, "Z");
+    assert_null(strstr(t, "umactl status --all"));
+    (void)lines_within(t, 100);
+}
+
+/* A row that a screen does not show is counted, however small. */
+static void test_no_row_vanishes(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_account a;
+    serving(&s, &a);
+    a.ledger.bytes[UMA_LEDGER_FREE_PERCPU_LISTS] = a.ledger.bytes[UMA_LEDGER_KERNEL] = 0;
+    a.ledger.bytes[UMA_LEDGER_PINNED] = 4096;
+    _cleanup_free_
+    char *t = text_of(&s, &a, (struct uma_status_style){ .columns = 80, .rows = 50 });
+    assert_null(strstr(t, "pinned"));
+    assert_has(t, "1 smaller row ");
+}
+
+/* Lines that are left on a screen go to the evidence. */
+static void test_evidence_where_there_is_room(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_account a;
+    serving(&s, &a);
+    a.n_problems = 3;
+    for (size_t i = 1; i < a.n_problems; i++)
+        a.problems[i] = (struct uma_problem){ "x", UMA_INFO, "something smaller", "evidence of the smaller", "see: ls" };
+    _cleanup_free_
+    char *t = text_of(&s, &a, (struct uma_status_style){ .columns = 80, .rows = 25 });
+    assert_true(lines_within(t, 80) < 25);
+    assert_has(t, "97.7 GiB of cache could be dropped");
+    assert_null(strstr(t, "evidence of the smaller")); /* for that there is none */
+}
+
+static void test_caps(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_account a;
+    serving(&s, &a);
+    holders[0].cap = (struct uma_cap){ 0 };
+    holders[0].container_limit = (struct uma_u64)KNOWN(GIB(4));
+    _cleanup_free_
+    char *limit = text_of(&s, &a, (struct uma_status_style){ .columns = 100 });
+    assert_has(limit, "limit 4.0");
+    assert_has(limit, "which does not count GPU memory");
+    holders[0].cap.source = "command line: --gpu-memory-utilization is unreadable";
+    _cleanup_free_
+    char *unread = text_of(&s, &a, (struct uma_status_style){ .columns = 100 });
+    assert_null(strstr(unread, "limit 4.0"));
+    assert_has(unread, "cap ? of 4321: command line: --gpu-memory-utilization is unreadable");
+}
+
+static void test_what_the_driver_does_not_divide(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_account a;
+    serving(&s, &a);
+    a.gpu_listed = true;
+    _cleanup_free_
+    char *divided = text_of(&s, &a, (struct uma_status_style){ .columns = 100 });
+    assert_has(divided, "GPU, by process");
+    assert_null(strstr(divided, "not known"));
+    assert_null(strstr(divided, "does not divide"));
+    a.gpu_listed = false;
+    a.ledger.gpu_whole = true;
+    holders[0].gpu_bytes.validity = UMA_DENIED;
+    _cleanup_free_
+    char *whole = text_of(&s, &a, (struct uma_status_style){ .columns = 100 });
+    assert_null(strstr(whole, "by process  "));
+    assert_has(whole, "GPU, driver's total");
+    assert_has(whole, "11.7 GiB of GPU memory that its driver does not divide by process");
+    a.ledger.gpu_whole = false;
+    a.n_holders = 0;
+    s.gpus = (struct uma_gpus){ .source = { .validity = UMA_FAILED, .detail = "no answer within 2.0 s" }, .hung = true };
+    a.ledger.bytes[UMA_LEDGER_UNEXPLAINED] = GIB(60);
+    _cleanup_free_
+    char *hung = text_of(&s, &a, (struct uma_status_style){ .columns = 100 });
+    assert_has(hung, "holders of GPU memory are not known (no answer within 2.0 s); 60.0 GiB are unexplained");
+    assert_null(strstr(hung, "no process holds"));
+}
+
+static void test_memory_of_its_own(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_account a;
+    serving(&s, &a);
+    gpu.unified = UMA_NO;
+    gpu.numa_node = 1;
+    gpu.memory_free = (struct uma_u64)KNOWN(GIB(31.6));
+    gpu.memory_total = (struct uma_u64)KNOWN(GIB(95.6));
+    a.views.nvidia_smi = gpu.memory_free;
+    a.headroom.cma_lost = (struct uma_u64)KNOWN(GIB(1.3));
+    _cleanup_free_
+    char *t = text_of(&s, &a, (struct uma_status_style){ .columns = 100 });
+    assert_has(t, "GPU memory (HBM) is its own part of that: 31.6 of 95.6 GiB free on NVIDIA GB10");
+    assert_has(t, "nvidia-smi 31.6 free,");
+    assert_has(t, "now 3.3 GiB, 1.3 of it lost to CMA");
+    gpu.numa_node = -1;
+    a.headroom.hugetlb_rule = true;
+    a.views.free_available = (struct uma_u64)KNOWN(GIB(16.6));
+    _cleanup_free_
+    char *card = text_of(&s, &a, (struct uma_status_style){ .columns = 100 });
+    assert_has(card, "GPU memory is separate: 31.6 of 95.6 GiB free");
+    assert_has(card, "in huge pages (ordinary allocations have 15.3 GiB available)");
+}
+
+/* A server is no row of question marks, and 64 reasons to throttle are no ten lines. */
+static void test_heat(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_account a;
+    struct uma_text t = { 0 };
+    serving(&s, &a);
+    gpu.throttle_reasons.value = UINT64_MAX;
+    uma_status_heat_text(&t, &s, 4);
+    assert_has(t.data, "throttled by applications_clocks+sw_power_cap+hw_slowdown+sync_boost and 59 more");
+    s.gpus = (struct uma_gpus){ 0 };
+    uma_text_reset(&t);
+    uma_status_heat_text(&t, &s, 4);
+    assert_string_equal(t.data, "GPU: ? (not asked)");
+    s.platform.name = UMA_PLATFORM_GENERIC;
+    s.platform.unified = UMA_NO;
+    uma_text_reset(&t);
+    uma_status_heat_text(&t, &s, 4);
+    assert_string_equal(t.data, "no GPU seen; CPU temperature not known");
+    struct uma_sensor sensors[] = { { .chip = "nvme", .kind = UMA_SENSOR_TEMPERATURE, .value = KNOWN(80) },
+                                    { .chip = "k10temp", .kind = UMA_SENSOR_TEMPERATURE, .value = KNOWN(61.6) } };
+    struct uma_thermal_zone zone = { .type = "acpitz", .celsius = KNOWN(41) };
+    s.heat.sensors = sensors;
+    s.heat.n_sensors = 2;
+    s.heat.zones = &zone;
+    s.heat.n_zones = 1;
+    uma_text_reset(&t);
+    uma_status_heat_text(&t, &s, 4);
+    assert_string_equal(t.data, "no GPU seen; CPU 62 C; board 41 C");
+    uma_text_done(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_budget_stands_first),
@@ -293,6 +447,13 @@ int main(void) {
         cmocka_unit_test(test_ascii),
         cmocka_unit_test(test_colour_only_when_asked),
         cmocka_unit_test(test_holder_phrase),
+        cmocka_unit_test(test_a_pipe_gets_all),
+        cmocka_unit_test(test_no_row_vanishes),
+        cmocka_unit_test(test_evidence_where_there_is_room),
+        cmocka_unit_test(test_caps),
+        cmocka_unit_test(test_what_the_driver_does_not_divide),
+        cmocka_unit_test(test_memory_of_its_own),
+        cmocka_unit_test(test_heat),
     };
     return cmocka_run_group_tests_name("status_text", tests, NULL, NULL);
 }
