@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/gate.h"
 
+#include "account/headroom.h"
 #include "account/holders.h"
 #include "base/units.h"
 
@@ -130,6 +131,9 @@ void uma_gate_explain(const struct uma_gate *gate, const struct uma_account *acc
     }
     uma_text_append(text, ", a new job can have ");
     uma_text_bytes(text, gate->budget.value);
+    _cleanup_text_ struct uma_text note = { 0 };
+    if (uma_headroom_note(&note, account) && note.data)
+        uma_text_printf(text, " %s", note.data);
     if (gate->verdict != UMA_GATE_REFUSED) {
         uma_text_char(text, '\n');
         return;

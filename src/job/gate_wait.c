@@ -2,6 +2,7 @@
 /* The gate as it happens: one reading, or readings until the job fits. What may start is gate.c's to say. */
 #include "job/job.h"
 
+#include "account/headroom.h"
 #include "base/units.h"
 #include "job/gate.h"
 
@@ -41,6 +42,13 @@ static void warn_of_problems(const struct uma_account *account) {
             uma_job_tell("warning: %s (%s); %s", account->problems[i].summary ? account->problems[i].summary : account->problems[i].id,
                          account->problems[i].evidence ? account->problems[i].evidence : "?",
                          account->problems[i].remedy ? account->problems[i].remedy : "see umactl status");
+}
+
+/* It fits, but only a job that uses huge pages. */
+static void warn_of_huge_pages(const struct uma_account *account) {
+    _cleanup_text_ struct uma_text note = { 0 };
+    if (uma_headroom_note(&note, account) && note.data)
+        uma_job_tell("warning: what the job can have is %s", note.data);
 }
 
 /* The signal that ends the waiting, or 0 after the interval. A stop from the terminal stops umactl as it would any program. */
@@ -141,7 +149,9 @@ int uma_job_gate(struct uma_job *job) {
         uma_job_tell("without --need it starts unchecked");
         return UMA_JOB_FAILED;
     }
-    if (!options->quiet)
+    if (!options->quiet) {
         warn_of_problems(&job->account);
+        warn_of_huge_pages(&job->account);
+    }
     return 0;
 }

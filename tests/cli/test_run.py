@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from harness import UMACTL, Skip, add, case, contains, equal, main
+from harness import UMACTL, Skip, add, case, contains, equal, machine, main
 from run_support import PYTHON, Sandbox, alive, end_process, state_of, wait_until
 
 # ---- exit status -----------------------------------------------------------------------------------------------------
@@ -454,6 +454,14 @@ def no_cgroup():
         if path is None:
             raise Skip(f"no cgroup here: {s.record()['cgroup_note']}")
         equal(os.path.exists(path), False)
+
+
+@case("a job that fits in huge pages alone is told so")
+def _():
+    with Sandbox() as s:
+        code, _, err = s.run("--need", "80G", "--root", machine("spark-hugetlb"), "--", "true")
+        equal(code, 0)
+        contains(err.decode(), "what the job can have is in huge pages (ordinary allocations have 15.3 GiB available)")
 
 
 main()

@@ -94,6 +94,19 @@ static void texts(void **state) {
     uma_text_done(&text);
 }
 
+static void huge_pages(void **state) {
+    (void)state;
+    struct uma_text text = { 0 };
+    struct uma_gate gate;
+    struct uma_account account = account_with(known(80 * UMA_GIB), 0, NULL);
+    account.headroom.hugetlb_rule = true;
+    account.views.free_available = known(15 * UMA_GIB);
+    uma_gate_decide(&account, known(90 * UMA_GIB), &gate);
+    uma_gate_explain(&gate, &account, &text);
+    assert_non_null(strstr(text.data, "can have 80.0 GiB in huge pages (ordinary allocations have 15.0 GiB available): 10.0 GiB short"));
+    uma_text_done(&text);
+}
+
 static void many(void **state) {
     (void)state;
     struct uma_text text = { 0 };
@@ -107,6 +120,7 @@ static void many(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(verdicts), cmocka_unit_test(texts), cmocka_unit_test(many) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(verdicts), cmocka_unit_test(texts), cmocka_unit_test(huge_pages),
+                                        cmocka_unit_test(many) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
