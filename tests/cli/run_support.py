@@ -112,6 +112,24 @@ def alive(pid):
     return state_of(pid) not in (None, "Z", "X")
 
 
+def sleeping(job):
+    """Wait until the shell that is the job runs its `sleep`. A stop that comes between a shell's vfork(2) and the exec of its child stops the child alone: the
+    shell waits for that exec, is never stopped, and so tells nobody; with umactl or without."""
+
+    def there():
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+                    head, rest = f.read().rsplit(")", 1)
+            except OSError:
+                continue
+            if head.endswith("(sleep") and (int(pid) == job or int(rest.split()[1]) == job):
+                return True
+        return False
+
+    wait_until(there, what="the job's sleep")
+
+
 def end_process(pid):
     try:
         os.kill(pid, signal.SIGKILL)

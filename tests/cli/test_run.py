@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from harness import UMACTL, Skip, add, case, contains, equal, machine, main
-from run_support import PYTHON, Sandbox, alive, end_process, state_of, wait_until
+from run_support import PYTHON, Sandbox, alive, end_process, sleeping, state_of, wait_until
 
 # ---- exit status -----------------------------------------------------------------------------------------------------
 
@@ -148,6 +148,7 @@ def stop_and_continue():
         child = s.start("-q", "--", "sh", "-c", "echo ready; sleep 60; true", process_group=0)
         equal(line_of(child), "ready")
         job = s.wait_for_record()["job"]["pid"]
+        sleeping(job)
         child.send_signal(signal.SIGTSTP)
         wait_until(lambda: state_of(job) == "T" and state_of(child.pid) == "T", what="both stopped")
         child.send_signal(signal.SIGCONT)

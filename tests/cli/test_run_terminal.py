@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from harness import UMACTL, Skip, add, case, contains, equal, main
-from run_support import PYTHON, Sandbox, Tty, alive, end_process, state_of, wait_until
+from run_support import PYTHON, Sandbox, Tty, alive, sleeping, state_of, wait_until
 
 UNDER = shlex.quote(UMACTL)
 
@@ -103,9 +103,9 @@ def twice():
 @case("Ctrl-Z with nobody to continue it is discarded, as without umactl")
 def stop_alone():
     with Sandbox() as s:
-        t = Tty([UMACTL, "run", "-q", "--", "sh", "-c", "echo ready; sleep 1.5; echo end; exit 3"], s.env())
+        t = Tty([UMACTL, "run", "-q", "--", "sh", "-c", "echo ready; sleep 2.5; echo end; exit 3"], s.env())
         t.read(until=b"ready")
-        s.wait_for_record()
+        sleeping(s.wait_for_record()["job"]["pid"])
         t.type(b"\x1a")
         t.read(until=b"end")
         equal(t.end(), 3)
@@ -136,6 +136,7 @@ def job_control():
         t.type(f"{UNDER} run -q -- sh -c 'echo rea''dy; sleep 60'\r".encode())
         t.read(until=b"ready")
         job = s.wait_for_record()["job"]["pid"]
+        sleeping(job)
         t.type(b"\x1a")
         t.read(until=b"Stopped")
         equal(state_of(job), "T")
@@ -155,9 +156,10 @@ def job_control():
 def background():
     with Sandbox() as s:
         t = shell(s)
-        t.type(f"{UNDER} run -q -- sh -c 'echo rea''dy; sleep 3; echo en''ded; exit 5'\r".encode())
+        t.type(f"{UNDER} run -q -- sh -c 'echo rea''dy; sleep 4; echo en''ded; exit 5'\r".encode())
         t.read(until=b"ready")
         job = s.wait_for_record()["job"]["pid"]
+        sleeping(job)
         t.type(b"\x1a")
         t.read(until=b"Stopped")
         t.type(b"bg\r")

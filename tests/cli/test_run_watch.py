@@ -426,7 +426,8 @@ def throttle():
 def reset():
     with Sandbox() as s:
         child, path = with_gpu(s, gb10(), "--interval", "0.2", *LONG)
-        wait_for_answer(s)
+        s.wait_for_record()
+        wait_until(lambda: any(row["throttle.sw_thermal"] for row in samples(s)), timeout=60, what="a difference of two answers")
         now_answers(path, gb10().replace("field 269 u64 2000000000", "field 269 u64 1000"))
         wait_for_event(s, "counter_reset")
         ended(child)
