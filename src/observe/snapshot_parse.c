@@ -380,13 +380,14 @@ static int parse_object(const struct context *c, const struct place *place, cons
         const struct uma_field *field = &fields->list[i];
         struct place here = { .up = place, .name = field->name };
         json_t *member = json_object_get(json, field->name);
-        if (member) {
+        bool whole = field->type == UMA_FIELD_INT32; /* null is as good as missing, and 0 would name a thing */
+        if (member && !(whole && json_is_null(member))) {
             int r = parse_field(c, &here, field, member, object);
             if (r < 0)
                 return r;
-        } else if (field->type == UMA_FIELD_INT32 && field->low == -1) /* -1 is the field's "none" */
+        } else if (whole && field->low == -1) /* -1 is the field's "none" */
             *(int32_t *)(void *)((char *)object + field->offset) = -1;
-        else if (field->type == UMA_FIELD_INT32 && field->low == 1) /* what names the thing */
+        else if (whole && field->low == 1) /* what names the thing */
             return refuse(c, &here, "missing");
     }
     const json_t *reasons = json_object_get(json, UMA_SNAPSHOT_REASONS);

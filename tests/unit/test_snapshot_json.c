@@ -183,6 +183,7 @@ static void test_refusals(void **state) {
         { DOCUMENT(", \"swaps\": null"), EINVAL, "f: swaps: expected a list, found null" },
         { DOCUMENT(", \"swaps\": [{}, {\"path\": 5}]"), EINVAL, "f: swaps[1].path: expected a string or null, found a number" },
         { DOCUMENT(", \"processes\": {\"list\": [{}]}"), EINVAL, "f: processes.list[0].pid: missing" },
+        { DOCUMENT(", \"processes\": {\"list\": [{\"pid\": null}]}"), EINVAL, "f: processes.list[0].pid: missing" },
         { DOCUMENT(", \"processes\": {\"list\": [{\"pid\": 0}]}"), EINVAL, "pid: 0 is out of range: expected 1 to 4194304" },
         { DOCUMENT(", \"processes\": {\"list\": [{\"pid\": -1}]}"), EINVAL, "pid: -1 is out of range" },
         { DOCUMENT(", \"processes\": {\"list\": [{\"pid\": 2, \"cgroup\": 0}]}"), EINVAL,
@@ -245,7 +246,7 @@ static void test_tolerance(void **state) {
     static const char text[] = "\xef\xbb\xbf" DOCUMENT(
         ", \"a_later_member\": {\"x\": [[[1]]]}, \"time\": 1790000000.123456, \"meminfo\": {\"mem_total\": 1.28e11, \"mem_free\": null, \"cma_total\": null,"
         " \"unknown\": {\"cma_total\": \"absent\", \"later\": \"weird\"}}, \"containers\": [{}],"
-        " \"processes\": {\"list\": [{\"pid\": 9, \"container\": 0}, {\"pid\": 3, \"uid\": null}]},"
+        " \"processes\": {\"list\": [{\"pid\": 9, \"container\": 0}, {\"pid\": 3, \"uid\": null, \"cgroup\": null, \"container\": null}]},"
         " \"gpus\": {\"list\": [{\"watts\": 4, \"unknown\": {\"watts\": \"stale\"}}]}");
     struct uma_snapshot s;
     struct uma_error err = { 0 };
