@@ -262,6 +262,8 @@ struct uma_node {
 
 #define UMA_CMDLINE_MAX 8192 /* bytes of a command line that are kept; engines' flags end well before */
 #define UMA_PROCESSES_MAX 131072
+/* The largest pid that a kernel can give (PID_MAX_LIMIT of 64 bits, include/linux/threads.h): what is beyond it is a folder's or a driver's invention. */
+#define UMA_PID_MAX (4 * 1024 * 1024)
 
 struct uma_process {
     int32_t pid, ppid;

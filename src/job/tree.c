@@ -13,7 +13,6 @@ enum {
     FILE_MAX = 8192, /* status and stat of one process; their length does not depend on the process's own choices beyond 64 bytes of name */
     PASSES_MAX = 64, /* generations of new processes resolved per reading when pids run backwards; the rest is found by the next one */
     RECHECK_READINGS = 64, /* a foreign pid that was reused by the job is found after this many readings at the latest */
-    PIDS_MAX = 4194304,    /* PID_MAX_LIMIT of 64-bit kernels */
 };
 
 #define SHARE_INTERVAL_NS (5 * UMA_SECOND_NS) /* smaps_rollup no more often than this, and ... */
@@ -117,9 +116,9 @@ static int list_pids(struct uma_tree *tree) {
     for (struct dirent *d; (d = readdir(dir));) {
         uint64_t pid;
         const char *end = d->d_name + strlen(d->d_name);
-        if (uma_parse_u64(d->d_name, end, &pid) != end || pid == 0 || pid > INT32_MAX)
+        if (uma_parse_u64(d->d_name, end, &pid) != end || pid == 0 || pid > UMA_PID_MAX)
             continue;
-        if (!grow((void **)&tree->now, &tree->room_now, n, sizeof(struct entry), PIDS_MAX))
+        if (!grow((void **)&tree->now, &tree->room_now, n, sizeof(struct entry), UMA_PID_MAX))
             return -ENOMEM;
         sorted = sorted && (n == 0 || tree->now[n - 1].pid < (pid_t)pid);
         tree->now[n++] = (struct entry){ .pid = (pid_t)pid };

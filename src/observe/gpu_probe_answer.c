@@ -105,7 +105,7 @@ static int convert_processes(const uint8_t *data, const struct probe_gpu *from, 
     for (uint32_t i = 0; i < from->n_processes; i++) {
         struct probe_process process;
         (void)memcpy(&process, data + i * sizeof(process), sizeof(process));
-        if (process.pid <= 0)
+        if (process.pid <= 0 || process.pid > UMA_PID_MAX)
             continue; /* no process has it; drivers list a client that is just ending as 0 */
         gpu->processes[n++] = (struct uma_gpu_process){
             .pid = process.pid,

@@ -106,7 +106,7 @@ static bool take_client(const char *line, const char *end, struct uma_gpu_proces
     const char *size = last_word(line, end, &size_end), *pid = last_word(line, size, &pid_end);
     uint64_t bytes = 0, number = 0, unit = 1;
     const char *rest = uma_parse_u64(size, size_end, &bytes);
-    if (!rest || uma_parse_u64(pid, pid_end, &number) != pid_end || pid == line || number == 0 || number > INT32_MAX)
+    if (!rest || uma_parse_u64(pid, pid_end, &number) != pid_end || pid == line || number == 0 || number > UMA_PID_MAX)
         return false;
     if (rest < size_end && (*rest == 'K' || *rest == 'k'))
         unit = UMA_KIB;

@@ -80,7 +80,7 @@ static int add_pid(void *userdata, const char *name) {
     struct uma_process_reader *reader = userdata;
     uint64_t pid;
     const char *end = name + strlen(name), *after = uma_parse_u64(name, end, &pid);
-    if (!after || after != end || pid == 0 || pid > INT32_MAX || name[0] == '0')
+    if (!after || after != end || pid == 0 || pid > UMA_PID_MAX || name[0] == '0')
         return 0;
     if (reader->n_pids > UMA_PROCESSES_MAX) /* one more than is kept, to know that there are more */
         return 1;

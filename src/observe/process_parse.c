@@ -68,7 +68,7 @@ int uma_process_stat_parse(const char *text, size_t length, const char *file, st
     uint64_t pid, field[STAT_START + 1] = { 0 };
     char state = '?';
     const char *at = uma_parse_u64(text, end, &pid);
-    if (!at || pid > INT32_MAX || end - at < 2 || at[0] != ' ' || at[1] != '(')
+    if (!at || pid > UMA_PID_MAX || end - at < 2 || at[0] != ' ' || at[1] != '(')
         return stat_bad(file, text, text, "\"PID (name)\"", err);
     /* the name may hold ") Z 1": only what follows the LAST bracket is numbers alone */
     const char *name = at + 2, *name_end = memrchr(name, ')', (size_t)(end - name));
@@ -77,7 +77,7 @@ int uma_process_stat_parse(const char *text, size_t length, const char *file, st
     int r = stat_numbers(text, name_end + 1, end, file, field, &state, err);
     if (r < 0)
         return r;
-    if (field[STAT_PPID] > INT32_MAX || field[STAT_THREADS] > UINT32_MAX)
+    if (field[STAT_PPID] > UMA_PID_MAX || field[STAT_THREADS] > UINT32_MAX)
         return stat_bad(file, text, name_end, "a parent and a number of threads that are possible", err);
     const char *kept = uma_arena_utf8(arena, name, MIN_OF((size_t)(name_end - name), (size_t)NAME_BYTES_MAX));
     if (!kept)

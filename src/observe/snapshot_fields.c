@@ -47,9 +47,6 @@ static const char *const sensor_words[UMA_SENSOR_CURRENT + 1] = {
 #define FIELDS(table, list_, line)                                                                                                         \
     { .name = (table), .size = sizeof(struct S), .n = ELEMENTS(list_), .list = (list_), .one_line = (line) }
 
-/* The kernel's largest PID_MAX_LIMIT (include/linux/threads.h), so that a number from a document can never mean "every process". */
-#define PID_MOST (4 * 1024 * 1024)
-
 /* `#define S` names the struct that a table is about; each table redefines it. */
 #define S uma_source
 static const struct uma_field source_list[] = {
@@ -170,8 +167,8 @@ static const struct uma_fields node_fields = FIELDS("node", node_list, true);
 
 #define S uma_process
 static const struct uma_field process_list[] = {
-    INT32(pid, 1, PID_MOST),
-    INT32(ppid, 0, PID_MOST),
+    INT32(pid, 1, UMA_PID_MAX),
+    INT32(ppid, 0, UMA_PID_MAX),
     PUT(uid, UINT32, uint32_t, .high = UINT32_MAX, .privacy = UMA_PRIVACY_USER),
     UINT32(threads),
     PUT(state, CHARACTER, char),
@@ -286,7 +283,7 @@ static const struct uma_fields heat_fields = FIELDS("heat", heat_list, false);
 
 #define S uma_gpu_process
 /* The driver may answer 0 for a process of a PID namespace that it does not show. */
-static const struct uma_field gpu_process_list[] = { INT32(pid, 0, PID_MOST), U64(bytes), BOOL(compute) };
+static const struct uma_field gpu_process_list[] = { INT32(pid, 0, UMA_PID_MAX), U64(bytes), BOOL(compute) };
 static const struct uma_fields gpu_process_fields = FIELDS("gpu_process", gpu_process_list, true);
 #undef S
 

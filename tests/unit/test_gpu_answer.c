@@ -116,6 +116,12 @@ static void values(void **state) {
     assert_int_equal(gpus.list[0].processes_validity, UMA_MALFORMED);
     assert_int_equal(gpus.list[0].n_processes, 1);
     assert_int_equal(gpus.list[1].container_limit.validity, UMA_UNLIMITED);
+    m.processes[0].pid = UMA_PID_MAX + 1; /* no kernel gives it: a process of that number is nobody's */
+    assert_int_equal(parse(&m, sizeof(m), &gpus), 0);
+    assert_int_equal(gpus.list[0].n_processes, 1);
+    m.processes[0].pid = UMA_PID_MAX;
+    assert_int_equal(parse(&m, sizeof(m), &gpus), 0);
+    assert_int_equal(gpus.list[0].n_processes, 2);
 }
 
 static void states(void **state) {

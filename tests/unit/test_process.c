@@ -128,6 +128,7 @@ static void folder_and_capture(void **state) {
     folder_put(&m->folder, "proc/305/stat", "305 (cut off) S 1 1");
     folder_put(&m->folder, "proc/305/status", "garbage\n:::\n");
     folder_put(&m->folder, "proc/306/stat", ""); /* ended */
+    put_stat(m, 4194305, "no kernel has it", 0x400000);
     folder_put(&m->folder, "proc/0/stat", "");
     folder_put(&m->folder, "proc/99999999999/stat", "");
     folder_put(&m->folder, "proc/12x/stat", "");
