@@ -77,6 +77,14 @@ static uint64_t reserve_of(uint64_t total) {
     return share > RESERVE_MOST ? RESERVE_MOST : share;
 }
 
+/* A part of the pool that is larger than the pool comes from a torn or edited reading, as does a product that left its range. */
+static void limit_to_total(struct uma_headroom *h) {
+    struct uma_u64 *const parts[] = { &h->now, &h->available, &h->reclaimable_cache, &h->hugetlb_available };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (uma_usable(h->total.validity) && uma_usable(parts[i]->validity) && parts[i]->value > h->total.value)
+            parts[i]->value = h->total.value;
+}
+
 /* What MemAvailable means here: less what CMA lost, and NVIDIA's huge page rule where it holds. */
 static void fill_available(const struct uma_snapshot *snapshot, struct uma_headroom *h) {
     const struct uma_meminfo *m = &snapshot->meminfo;
@@ -102,8 +110,7 @@ static void fill_available(const struct uma_snapshot *snapshot, struct uma_headr
             h->available_estimated = false;
         }
     }
-    if (uma_usable(m->mem_total.validity) && h->available.value > m->mem_total.value)
-        h->available.value = m->mem_total.value; /* a torn or edited reading */
+    limit_to_total(h);
 }
 
 static void fill_driver_pools(const struct uma_snapshot *snapshot, const struct uma_gpu_share *share, const struct uma_ledger *ledger,

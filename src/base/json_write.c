@@ -184,7 +184,7 @@ void uma_json_double(struct uma_json *json, const char *key, double value) {
 }
 
 void uma_json_u64(struct uma_json *json, const char *key, struct uma_u64 value) {
-    if (uma_usable(value.validity))
+    if (uma_usable(value.validity) && value.value <= (uint64_t)INT64_MAX)
         uma_json_unsigned(json, key, value.value);
     else
         uma_json_null(json, key);

@@ -32,7 +32,10 @@ void uma_json_null(struct uma_json *json, const char *key);
 void uma_json_unsigned(struct uma_json *json, const char *key, uint64_t value);
 void uma_json_signed(struct uma_json *json, const char *key, int64_t value);
 void uma_json_double(struct uma_json *json, const char *key, double value);
-/* Values with validity: null unless usable. */
+/*
+ * Values with validity: null unless usable. Readers of JSON hold integers as signed, and no reading is beyond that: what is, is a sum or
+ * a product that stopped at the end of its range, and is null too.
+ */
 void uma_json_u64(struct uma_json *json, const char *key, struct uma_u64 value);
 void uma_json_i64(struct uma_json *json, const char *key, struct uma_i64 value);
 void uma_json_f64(struct uma_json *json, const char *key, struct uma_f64 value);

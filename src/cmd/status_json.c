@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/status.h"
 
+#include "base/values.h"
 #include "observe/snapshot_fields.h"
 
 #include <stdio.h>
@@ -48,8 +49,9 @@ static void headroom_json(struct uma_json *json, const struct uma_snapshot *snap
         uma_json_begin_array(json, "free_by_order", false);
         for (uint32_t i = 0; i < h->n_orders && i < UMA_ORDERS_MAX; i++) {
             uma_json_begin_object(json, NULL, true);
-            uma_json_unsigned(json, "block", snapshot->zones.page_size.value << i);
-            uma_json_unsigned(json, "bytes", h->free_by_order[i]);
+            uint64_t page = snapshot->zones.page_size.value, block = page > UINT64_MAX >> i ? UINT64_MAX : page << i;
+            uma_json_u64(json, "block", uma_known_u64(block));
+            uma_json_u64(json, "bytes", uma_known_u64(h->free_by_order[i]));
             uma_json_end_object(json);
         }
         uma_json_end_array(json);

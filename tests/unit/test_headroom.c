@@ -55,6 +55,23 @@ static void reserve(void **state) {
     assert_int_equal(build(&s, 0).budget.validity, UMA_UNKNOWN); /* nothing says what is available */
 }
 
+/* A torn or edited meminfo: no part of the pool is larger than the pool, and a product does not leave its range. */
+static void torn(void **state) {
+    (void)state;
+    struct uma_snapshot s = { 0 };
+    s.meminfo.mem_total = u64(UMA_GIB);
+    s.meminfo.mem_free = u64(2 * UMA_GIB);
+    s.meminfo.mem_available = u64(UINT64_MAX / 2);
+    s.meminfo.hugepages_total = s.meminfo.hugepages_free = u64((uint64_t)INT64_MAX);
+    s.meminfo.hugepagesize = u64(2 * UMA_MIB);
+    struct uma_headroom h = build(&s, 0);
+    assert_int_equal(h.now.value, UMA_GIB);
+    assert_int_equal(h.available.value, UMA_GIB);
+    assert_int_equal(h.reclaimable_cache.value, UMA_GIB);
+    assert_int_equal(h.hugetlb_available.value, UMA_GIB);
+    assert_int_equal(h.budget.value, UMA_GIB - 512 * UMA_MIB);
+}
+
 /* 40174336 kB available and 80 GiB in pools: a 96 GiB CUDA allocation succeeded there, so the budget must allow it. */
 static void pools_count(void **state) {
     (void)state;
@@ -177,8 +194,8 @@ static void gtt(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(plain),        cmocka_unit_test(reserve), cmocka_unit_test(pools_count),
-                                        cmocka_unit_test(cma),          cmocka_unit_test(blocks),  cmocka_unit_test(old_kernel),
-                                        cmocka_unit_test(hugetlb_rule), cmocka_unit_test(gtt) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(plain),       cmocka_unit_test(reserve),      cmocka_unit_test(torn),
+                                        cmocka_unit_test(pools_count), cmocka_unit_test(cma),          cmocka_unit_test(blocks),
+                                        cmocka_unit_test(old_kernel),  cmocka_unit_test(hugetlb_rule), cmocka_unit_test(gtt) };
     return cmocka_run_group_tests_name("headroom", tests, NULL, NULL);
 }

@@ -18,6 +18,8 @@ static void document(void **state) {
         uma_json_begin_object(&j, NULL, true);
         uma_json_unsigned(&j, "bytes", UINT64_MAX);
         uma_json_u64(&j, "unknown", (struct uma_u64){ 7, UMA_ABSENT });
+        uma_json_u64(&j, "most", (struct uma_u64){ INT64_MAX, UMA_KNOWN });
+        uma_json_u64(&j, "beyond", (struct uma_u64){ (uint64_t)INT64_MAX + 1, UMA_KNOWN });
         uma_json_end_object(&j);
     }
     uma_json_end_array(&j);
@@ -29,8 +31,8 @@ static void document(void **state) {
     uma_json_end_object(&j);
     assert_string_equal(
         t.data,
-        "{\n  \"schema\": \"umactl.test/1\",\n  \"rows\": [\n    { \"bytes\": 18446744073709551615, \"unknown\": null },\n"
-        "    { \"bytes\": 18446744073709551615, \"unknown\": null }\n  ],\n  \"none\": [],\n  \"time\": 1790000000.123456,\n  \"nan\": null,\n"
+        "{\n  \"schema\": \"umactl.test/1\",\n  \"rows\": [\n    { \"bytes\": 18446744073709551615, \"unknown\": null, \"most\": 9223372036854775807, \"beyond\": null },\n"
+        "    { \"bytes\": 18446744073709551615, \"unknown\": null, \"most\": 9223372036854775807, \"beyond\": null }\n  ],\n  \"none\": [],\n  \"time\": 1790000000.123456,\n  \"nan\": null,\n"
         "  \"maybe\": null\n}\n");
 }
 
