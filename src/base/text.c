@@ -159,6 +159,14 @@ size_t uma_text_safe(struct uma_text *text, const char *s, size_t max_columns) {
     return columns;
 }
 
+size_t uma_text_copy_plain(char *buffer, size_t size, const char *s) {
+    size_t n = 0;
+    for (; s[n] && n + 1 < size; n++)
+        buffer[n] = (char)(s[n] >= ' ' && s[n] <= '~' ? s[n] : '?');
+    buffer[n] = '\0';
+    return n;
+}
+
 size_t uma_text_columns(const char *s) {
     size_t n = strlen(s), columns = 0;
     for (size_t i = 0; i < n;) {

@@ -37,6 +37,12 @@ size_t uma_text_safe(struct uma_text *text, const char *s, size_t max_columns);
 /* Columns that uma_text_safe would take. Wide characters count 2, combining marks 0. */
 size_t uma_text_columns(const char *s);
 
+/*
+ * For the one line that must come out when memory has run out: s into `buffer`, NUL-terminated and cut at its end, with '?' for whatever is
+ * not printable ASCII. Returns the length.
+ */
+size_t uma_text_copy_plain(char *buffer, size_t size, const char *s);
+
 /* Length of the valid UTF-8 sequence at s (1..4), or 0 when there is none (overlong, surrogate, cut off, beyond U+10FFFF). */
 size_t uma_utf8_sequence(const char *s, size_t n);
 

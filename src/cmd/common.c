@@ -39,7 +39,14 @@ static void tell(const char *command, const char *message) {
     uma_text_printf(&t, "umactl %s: ", command);
     (void)uma_text_safe(&t, message, 0);
     uma_text_char(&t, '\n');
-    (void)uma_command_write(STDERR_FILENO, t.data ? t.data : "", t.length);
+    if (!t.failed) {
+        (void)uma_command_write(STDERR_FILENO, t.data, t.length);
+        return;
+    }
+    char line[sizeof(((struct uma_error *)0)->text) + 64], plain[sizeof(((struct uma_error *)0)->text)];
+    (void)uma_text_copy_plain(plain, sizeof plain, message);
+    int n = snprintf(line, sizeof line, "umactl %.32s: %s\n", command, plain);
+    (void)uma_command_write(STDERR_FILENO, line, (size_t)MAX_OF(n, 0));
 }
 
 int uma_command_fail(const char *command, int status, const struct uma_error *err) {

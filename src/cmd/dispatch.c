@@ -68,6 +68,7 @@ static int help(const struct uma_command *const *table, size_t n) {
 
 int uma_command_dispatch(const struct uma_command *const *table, size_t n, int argc, char **argv) {
     static char *alone[] = { NULL, NULL };
+    uma_standard_files_guard();
     if (argc < 2) {
         (void)memcpy(&alone[0], &table[0]->name, sizeof(alone[0])); /* argv is not const for historical reasons only */
         return table[0]->run(1, alone);

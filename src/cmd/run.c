@@ -86,13 +86,25 @@ static int read_value(int option, struct uma_job_options *o, struct uma_error *e
     case OPTION_INTERVAL:
         r = uma_parse_duration(optarg, &seconds, err);
         if (r >= 0 && !(seconds >= INTERVAL_LEAST && seconds <= INTERVAL_MOST))
-            return uma_error_text(err, EINVAL, "--interval %s: from 0.05 s to a day", optarg);
+            return uma_error_text(err, EINVAL, "\"%.64s\" is out of range, expected 0.05 s to 1 d", optarg);
         if (r >= 0)
             o->interval = seconds;
         return r;
     default:
         return 0;
     }
+}
+
+/* Names that are empty would be files and records of no name. */
+static bool empty(int option) {
+    return (option == OPTION_NAME || option == OPTION_CSV) && !optarg[0];
+}
+
+static int wrong_value(const struct option *options, int option, const char *why) {
+    while (options->name && options->val != option)
+        options++;
+    (void)uma_command_usage_error(&uma_command_run, "--%s: %s", options->name ? options->name : "?", why);
+    return UMA_JOB_FAILED;
 }
 
 static int run(int argc, char **argv) {
@@ -119,6 +131,8 @@ static int run(int argc, char **argv) {
     optind = 0; /* getopt starts anew; '+': the job's own options are not ours */
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "+:qh", options, NULL)) != -1;) {
+        if (empty(option))
+            return wrong_value(options, option, "the name is empty");
         switch (option) {
         case OPTION_NAME:
             o.name = optarg;
@@ -155,7 +169,7 @@ static int run(int argc, char **argv) {
             return mistake("unknown option ", argv[optind - 1]);
         default:
             if (read_value(option, &o, &err) < 0)
-                return mistake(err.text, "");
+                return wrong_value(options, option, err.text);
         }
     }
     if (optind >= argc)

@@ -2,6 +2,7 @@
 #include "cmd/command.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -115,6 +116,10 @@ static int run(int argc, char **argv) {
         else
             options.redact = true;
     }
+    /* a file at the size limit is an error to tell; the signal would leave half of one behind */
+    (void)signal(SIGXFSZ, SIG_IGN);
+    if (options.folder && !*options.folder)
+        return uma_command_usage_error(&uma_command_snapshot, "--folder: the name is empty");
     if (options.output && !*options.output)
         return uma_command_usage_error(&uma_command_snapshot, "--output: the name is empty");
     if (options.folder && options.common.from)

@@ -82,12 +82,16 @@ static void open_record(struct uma_job *job) {
     char *text = NULL;
     size_t length;
     char path[4200];
-    uma_run_id_format(uma_now_ns(), job->run.name, getpid(), job->run.id);
+    job->run.state = UMA_RUN_RUNNING;
+    job->run.start_ns = uma_now_ns();
+    job->run.umactl_start_ticks = start_ticks_of(getpid());
+    uma_run_id_format(job->run.start_ns, job->run.name, getpid(), job->run.id);
     int r = uma_run_folder_create(job->run.id, &job->folder, &err);
     if (r < 0) {
         uma_job_tell("%s; the job runs without a record", err.text);
         return;
     }
+    uma_watch_save(&job->watch, false); /* before the job: whenever umactl is killed, what it was about to run can be read */
     (void)snprintf(path, sizeof(path), "%s/samples.csv", job->folder.path);
     if (uma_csv_open(path, true, &samples, &err) < 0) {
         uma_job_tell("%s; the job runs without it", err.text);
@@ -116,12 +120,14 @@ static int launch(struct uma_job *job) {
     job->run.start_ns = uma_now_ns();
     if (uma_job_launch(&how, &job->launched, &err) < 0) {
         uma_job_tell("%s", err.text);
+        (void)snprintf(job->run.cause, sizeof(job->run.cause), "not started: %.100s", err.text);
         (void)uma_cgroup_scope_remove(&job->scope);
         return UMA_JOB_FAILED;
     }
     job->terminal_wanted = job->terminal.eager;
     if (job->launched.exec_errno) {
         uma_job_tell("%s: %s", job->options->argv[0], strerror(job->launched.exec_errno));
+        (void)snprintf(job->run.cause, sizeof(job->run.cause), "not executed: %s", strerror(job->launched.exec_errno));
         (void)uma_cgroup_scope_remove(&job->scope);
         return uma_exec_status(job->launched.exec_errno);
     }
@@ -132,7 +138,6 @@ static int launch(struct uma_job *job) {
     }
     job->run.pid = job->launched.pid;
     job->run.start_ticks = start_ticks_of(job->launched.pid);
-    job->run.umactl_start_ticks = start_ticks_of(getpid());
     job->run.cgroup = job->scope.dir_fd >= 0 ? job->scope.path : NULL;
     return 0;
 }
@@ -148,14 +153,11 @@ static bool has_amd(const struct uma_snapshot *snapshot) {
 static void watch_and_finish(struct uma_job *job) {
     struct uma_error err = { 0 };
     char detail[128];
-    job->run.state = UMA_RUN_RUNNING;
-    job->watch.run = &job->run;
-    job->watch.folder = &job->folder;
     job->watch.observer = job->observer;
     job->watch.row_seconds = job->options->interval;
     job->watch.tree = uma_tree_new(job->launched.pid, getpid(), &job->scope);
-    if (!job->watch.tree || uma_watch_begin(&job->watch, &err) < 0)
-        uma_job_tell("out of memory: the job runs unwatched");
+    if (uma_watch_begin(&job->watch, &err) < 0 || !job->watch.tree)
+        uma_job_tell("out of memory: the job runs, but not all of it is watched");
     /* after the fork: a thread must not be between it and exec */
     job->watch.gpu = uma_gpu_watch_start(&job->options->observe, MAX_OF(GPU_SECONDS, job->sample_seconds), has_amd(&job->before), &err);
     if (!job->watch.gpu)
@@ -189,15 +191,12 @@ static void cleanup(struct uma_job *job) {
         (void)close(job->signals.fd);
 }
 
-/* A job that could not be executed has a record too: what was tried, when, on what machine. */
+/* A job that could not be started or executed has a record too: what was tried, when, on what machine. */
 static void record_failure(struct uma_job *job, int status) {
     job->run.state = UMA_RUN_FAILED;
     job->run.exited = true;
     job->run.exit_status = status;
     job->run.end_ns = uma_now_ns();
-    (void)snprintf(job->run.cause, sizeof(job->run.cause), "not executed: %s", strerror(job->launched.exec_errno));
-    job->watch.run = &job->run;
-    job->watch.folder = &job->folder;
     uma_watch_save(&job->watch, false);
 }
 
@@ -214,6 +213,8 @@ int uma_job_run(const struct uma_job_options *options) {
     job->folder.dir_fd = job->folder.events_fd = -1;
     job->sample_seconds = MIN_OF(SAMPLE_SECONDS, options->interval);
     describe(job, cwd, sizeof(cwd));
+    job->watch.run = &job->run;
+    job->watch.folder = &job->folder;
     int status = UMA_JOB_FAILED;
     if (uma_signals_take(&job->signals, &err) < 0 || uma_observer_open(&options->observe, &job->observer, &err) < 0 ||
         uma_snapshot_init(&job->before) < 0) {
@@ -226,7 +227,7 @@ int uma_job_run(const struct uma_job_options *options) {
         if (status == 0) {
             watch_and_finish(job);
             status = job->run.exit_status;
-        } else if (job->launched.exec_errno) {
+        } else {
             record_failure(job, status);
         }
     }

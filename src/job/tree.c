@@ -338,6 +338,8 @@ static void sum_up(struct uma_tree *tree, struct uma_tree_reading *reading) {
 
 int uma_tree_read(struct uma_tree *tree, struct uma_tree_reading *ret_reading, struct uma_error *err) {
     struct uma_tree_reading reading = { 0 };
+    if (!tree)
+        return uma_error_set(err, ENOMEM, "following the processes of the job");
     struct uma_tree_process *array = tree->before;
     size_t room = tree->room_before;
     tree->before = tree->list, tree->n_before = tree->n_list, tree->room_before = tree->room_list;
@@ -359,12 +361,12 @@ int uma_tree_read(struct uma_tree *tree, struct uma_tree_reading *ret_reading, s
 }
 
 size_t uma_tree_processes(const struct uma_tree *tree, const struct uma_tree_process **ret_list) {
-    *ret_list = tree->list;
-    return tree->n_list;
+    *ret_list = tree ? tree->list : NULL;
+    return tree ? tree->n_list : 0;
 }
 
 bool uma_tree_contains(const struct uma_tree *tree, pid_t pid) {
-    for (size_t low = 0, high = tree->n_list; low < high;) {
+    for (size_t low = 0, high = tree ? tree->n_list : 0; low < high;) {
         size_t middle = (low + high) / 2;
         if (tree->list[middle].pid == pid)
             return true;

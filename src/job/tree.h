@@ -43,6 +43,7 @@ struct uma_tree_reading {
     double cpu_seconds; /* of processes that were seen; includes children they waited for */
 };
 
+/* A tree that is NULL, because there was no memory for one, has nobody in it and cannot be read: the job goes on unwatched. */
 struct uma_tree;
 /* `root_pid`: the job. `scope` may have no group; it must outlive the tree. */
 struct uma_tree *uma_tree_new(pid_t root_pid, pid_t umactl_pid, const struct uma_cgroup_scope *scope);

@@ -20,8 +20,15 @@ void uma_job_tell(const char *format, ...) {
     uma_text_append(&text, "umactl run: ");
     (void)uma_text_safe(&text, message, 0);
     uma_text_char(&text, '\n');
-    if (!text.failed)
+    if (!text.failed) {
         (void)!write(STDERR_FILENO, text.data, text.length);
+        return;
+    }
+    char line[sizeof(message) + 16] = "umactl run: ";
+    size_t n = strlen(line);
+    n += uma_text_copy_plain(line + n, sizeof(line) - n - 1, message);
+    line[n++] = '\n';
+    (void)!write(STDERR_FILENO, line, n);
 }
 
 void uma_watch_event(struct uma_watch *watch, const char *name, const char *detail) {
@@ -59,14 +66,12 @@ static void name_of(void *userdata, int32_t pid, char *buffer, size_t size) {
 }
 
 int uma_watch_begin(struct uma_watch *watch, struct uma_error *err) {
-    int r = uma_snapshot_init(&watch->snapshot);
-    if (r < 0)
-        return uma_error_set(err, -r, "watching the job");
     watch->detector.emit = emit;
     watch->detector.userdata = watch;
     watch->row_due_ns = uma_monotonic_ns() + (int64_t)(watch->row_seconds * 1e9);
     watch->record_due_ns = uma_monotonic_ns() + SAVE_INTERVAL_NS;
-    return 0;
+    int r = uma_snapshot_init(&watch->snapshot);
+    return r < 0 ? uma_error_set(err, -r, "watching the pool") : 0;
 }
 
 static void raise_peak(struct uma_u64 *peak, struct uma_u64 v) {
@@ -115,7 +120,7 @@ static void sample_tree(struct uma_watch *watch, struct uma_sample *sample) {
 
 static void sample_pool(struct uma_watch *watch, struct uma_sample *sample) {
     struct uma_account account;
-    if (uma_observer_read(watch->observer, UMA_READ_MEMORY, &watch->snapshot, NULL) < 0)
+    if (!watch->snapshot.arena || uma_observer_read(watch->observer, UMA_READ_MEMORY, &watch->snapshot, NULL) < 0)
         return;
     const struct uma_meminfo *m = &watch->snapshot.meminfo;
     struct uma_run *run = watch->run;

@@ -38,7 +38,8 @@ struct uma_watch {
     int64_t record_due_ns;
 };
 
-/* run, folder, csv, samples, observer, gpu, tree and row_seconds are set by the caller. */
+/* run, folder, csv, samples, observer, gpu, tree and row_seconds are set by the caller. What fails here is the pool's part of the samples
+ * only: the rest can be used. */
 int uma_watch_begin(struct uma_watch *watch, struct uma_error *err);
 /* One sample now; rows and the record when they are due. */
 void uma_watch_sample(struct uma_watch *watch);

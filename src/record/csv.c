@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -156,6 +157,22 @@ static int inspect(struct uma_csv *csv, const char *path, bool plain, struct uma
     return 0;
 }
 
+/*
+ * Two that begin on one new file at the same moment must not both write a header. The lock is for that moment only; where there are no locks,
+ * or someone holds one on and on, it goes on without.
+ */
+static bool lock(int fd) {
+    enum { TRIES = 50, STEP_NS = 10 * 1000 * 1000 }; /* half a second: inspecting and a header take well under a millisecond */
+    for (int i = 0; i < TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return false;
+        (void)nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
+    }
+    return false;
+}
+
 int uma_csv_open(const char *path, bool plain, struct uma_csv *ret_csv, struct uma_error *err) {
     struct uma_csv csv = { .fd = -1 };
     struct stat st;
@@ -166,8 +183,9 @@ int uma_csv_open(const char *path, bool plain, struct uma_csv *ret_csv, struct u
     if (fd < 0)
         return uma_error_set(err, errno, "opening %s", path);
     csv.fd = fd;
+    bool locked = regular && lock(fd);
     if (regular) {
-        int r = inspect(&csv, path, plain, err);
+        int r = inspect(&csv, path, plain, err); /* a failure closes the file, and with it the lock */
         if (r < 0)
             return r;
     }
@@ -176,6 +194,8 @@ int uma_csv_open(const char *path, bool plain, struct uma_csv *ret_csv, struct u
         /* a full disk is told with the first row, which then brings the header along */
         csv.header_due = write_line(&csv) < 0 && !csv.torn;
     }
+    if (locked)
+        (void)flock(fd, LOCK_UN);
     (void)TAKE_FD(fd);
     *ret_csv = csv;
     return 0;

@@ -61,8 +61,11 @@ int uma_run_folder_create(const char *id, struct uma_run_folder *ret_folder, str
     if (dir < 0)
         return uma_error_set(err, errno, "opening %s", folder.path);
     folder.events_fd = openat(dir, "events.jsonl", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (folder.events_fd < 0)
-        return uma_error_set(err, errno, "making %s/events.jsonl", folder.path);
+    if (folder.events_fd < 0) {
+        r = uma_error_set(err, errno, "making %s/events.jsonl", folder.path);
+        (void)rmdir(folder.path); /* an empty folder would be taken for a record */
+        return r;
+    }
     folder.dir_fd = TAKE_FD(dir);
     *ret_folder = folder;
     return 0;

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -181,12 +183,52 @@ static void files(void **state) {
     (void)rmdir(folder);
 }
 
+/* Who opens it while another one does waits for that one's header; but not for one that never lets go. */
+static void one_header(void **state) {
+    (void)state;
+    char path[] = "/tmp/uma-csv-XXXXXX";
+    int held = mkostemp(path, O_CLOEXEC);
+    assert_true(held >= 0);
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    struct uma_csv csv = { 0 };
+    struct uma_error err = { 0 };
+    struct timespec begin, end;
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    assert_int_equal(uma_csv_open(path, true, &csv, &err), 0);
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    uma_csv_close(&csv);
+    double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+    assert_true(seconds > 0.4 && seconds < 10);
+    assert_int_equal(flock(held, LOCK_UN), 0);
+    assert_int_equal(ftruncate(held, 0), 0);
+    /* many at once: one header */
+    for (int i = 0; i < 8; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            _exit(uma_csv_open(path, true, &csv, NULL) == 0 ? 0 : 1);
+    }
+    for (int status, i = 0; i < 8; i++)
+        assert_true(wait(&status) > 0 && status == 0);
+    char text[4096];
+    ssize_t n = pread(held, text, sizeof(text) - 1, 0);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_ptr_equal(strchr(text, '\n'), text + n - 1);
+    /* the lock is not kept: it is for the moment of opening */
+    assert_int_equal(uma_csv_open(path, true, &csv, NULL), 0);
+    assert_int_equal(flock(held, LOCK_EX | LOCK_NB), 0);
+    uma_csv_close(&csv);
+    (void)close(held);
+    (void)unlink(path);
+}
+
 int main(void) {
     (void)setenv("TZ", "UTC", 1);
     tzset();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),      cmocka_unit_test(rows),    cmocka_unit_test(contract),
-        cmocka_unit_test(full_layout), cmocka_unit_test(layouts), cmocka_unit_test(files),
+        cmocka_unit_test(values),  cmocka_unit_test(rows),  cmocka_unit_test(contract),   cmocka_unit_test(full_layout),
+        cmocka_unit_test(layouts), cmocka_unit_test(files), cmocka_unit_test(one_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,8 +67,19 @@ static void grows_and_stays_terminated(void **state) {
     assert_string_equal(t.data + t.length - 3, "   ");
 }
 
+static void plain_copy(void **state) {
+    (void)state;
+    char buffer[8];
+    assert_int_equal(uma_text_copy_plain(buffer, sizeof(buffer), "a\x1b\xc2\x9b~ \x7f"), 7);
+    assert_string_equal(buffer, "a???~ ?");
+    assert_int_equal(uma_text_copy_plain(buffer, sizeof(buffer), "0123456789"), 7);
+    assert_string_equal(buffer, "0123456");
+    assert_int_equal(uma_text_copy_plain(buffer, 1, "0123456789"), 0);
+    assert_string_equal(buffer, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(hostile_text_is_harmless), cmocka_unit_test(cut_to_columns),
-                                        cmocka_unit_test(grows_and_stays_terminated) };
+                                        cmocka_unit_test(plain_copy), cmocka_unit_test(grows_and_stays_terminated) };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -64,7 +64,21 @@ static void status_lines(void **state) {
     assert_int_equal(p.rss_peak.validity, UMA_UNKNOWN);
 }
 
+/* There was no memory for one: the job goes on, and so does what asks. */
+static void no_tree(void **state) {
+    (void)state;
+    struct uma_tree_reading reading = { .processes = 42 };
+    const struct uma_tree_process *list;
+    struct uma_error err = { 0 };
+    assert_int_equal(uma_tree_read(NULL, &reading, &err), -ENOMEM);
+    assert_int_equal(reading.processes, 42); /* untouched */
+    assert_int_equal(uma_tree_processes(NULL, &list), 0);
+    assert_null(list);
+    assert_false(uma_tree_contains(NULL, 1));
+    assert_null(uma_tree_free(NULL));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(stat_lines), cmocka_unit_test(status_lines) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(stat_lines), cmocka_unit_test(status_lines), cmocka_unit_test(no_tree) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
