@@ -79,7 +79,7 @@ static uint64_t reserve_of(uint64_t total) {
 
 /* A part of the pool that is larger than the pool comes from a torn or edited reading, as does a product that left its range. */
 static void limit_to_total(struct uma_headroom *h) {
-    struct uma_u64 *const parts[] = { &h->now, &h->available, &h->reclaimable_cache, &h->hugetlb_available };
+    struct uma_u64 *const parts[] = { &h->now, &h->available, &h->reclaimable_cache, &h->hugetlb_available, &h->cma_lost };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (uma_usable(h->total.validity) && uma_usable(parts[i]->validity) && parts[i]->value > h->total.value)
             parts[i]->value = h->total.value;

@@ -139,6 +139,7 @@ static int launch(struct uma_job *job) {
     job->run.pid = job->launched.pid;
     job->run.start_ticks = start_ticks_of(job->launched.pid);
     job->run.cgroup = job->scope.dir_fd >= 0 ? job->scope.path : NULL;
+    uma_watch_save(&job->watch, false); /* at once: a job whose umactl is killed must be found */
     return 0;
 }
 

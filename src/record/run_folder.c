@@ -58,11 +58,10 @@ int uma_run_folder_create(const char *id, struct uma_run_folder *ret_folder, str
     if (mkdir(folder.path, 0700) < 0)
         return uma_error_set(err, errno, "making %s", folder.path);
     _cleanup_close_ int dir = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (dir < 0)
-        return uma_error_set(err, errno, "opening %s", folder.path);
-    folder.events_fd = openat(dir, "events.jsonl", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (dir >= 0)
+        folder.events_fd = openat(dir, "events.jsonl", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (folder.events_fd < 0) {
-        r = uma_error_set(err, errno, "making %s/events.jsonl", folder.path);
+        r = uma_error_set(err, errno, "%s %s", dir < 0 ? "opening" : "making events.jsonl in", folder.path);
         (void)rmdir(folder.path); /* an empty folder would be taken for a record */
         return r;
     }

@@ -64,7 +64,10 @@ static void torn(void **state) {
     s.meminfo.mem_available = u64(UINT64_MAX / 2);
     s.meminfo.hugepages_total = s.meminfo.hugepages_free = u64((uint64_t)INT64_MAX);
     s.meminfo.hugepagesize = u64(2 * UMA_MIB);
+    s.meminfo.cma_total = u64(UMA_MIB);
+    s.meminfo.cma_free = u64(2 * UMA_GIB); /* all that is free */
     struct uma_headroom h = build(&s, 0);
+    assert_int_equal(h.cma_lost.value, UMA_GIB);
     assert_int_equal(h.now.value, UMA_GIB);
     assert_int_equal(h.available.value, UMA_GIB);
     assert_int_equal(h.reclaimable_cache.value, UMA_GIB);
