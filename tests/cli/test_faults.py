@@ -24,7 +24,7 @@ SANITIZED = bool(os.environ.get("UMA_SANITIZED"))
 # Seconds for anything but a hanging driver. Far above what it takes, because the machine may be busy; a hang is for ever.
 BOUND = 20
 # Seconds for files and allocations that take their turn: what is not reached on a busy machine, is on another day.
-BUDGET = 3
+BUDGET = 2
 COMMANDS = (["status"], ["status", "--all"], ["status", "--json"], ["snapshot"], ["snapshot", "--redact"],
             ["require", "--bytes", "1G", "--contiguous", "4M"], ["require", "--bytes", "1G", "--json"])
 
@@ -380,7 +380,7 @@ for _args, _codes in ((["status", "--root", machine("spark-serving")], (0, 3)), 
 def _():
     rng = random.Random(5)
     states = set()
-    for _round in range(12):
+    for _round in range(8):
         with Sandbox() as box:
             mark = box.file("mark")
             child = box.start("--interval", "0.05", "--", "sh", "-c", f"echo $$ >{mark}; sleep 0.5", start_new_session=True)
@@ -424,7 +424,7 @@ def _():
         shutil.copytree(machine("hostile-processes"), root, symlinks=True)
         mess = subprocess.Popen([sys.executable, "-c", """
 import os, random, sys, time
-root, rng, end = sys.argv[1], random.Random(6), time.monotonic() + 4
+root, rng, end = sys.argv[1], random.Random(6), time.monotonic() + 2
 files = [os.path.join(d, f) for d, _, names in os.walk(root) for f in names]
 whole = {f: open(f, "rb").read() for f in files}
 while time.monotonic() < end:
