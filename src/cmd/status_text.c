@@ -19,21 +19,22 @@ struct fold {
     size_t ledger_rows, holders, notes, problems;
     size_t evidence; /* problems whose evidence is shown, beside that of critical ones */
     bool evidence_critical, remedies, gaps;
+    unsigned cut; /* lines of the evidence after those, 0: none of it */
 };
 static const struct fold folds[] = {
-    { UMA_LEDGER_KINDS, 20, 8, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true },
-    { 8, 6, 4, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true },
-    { 7, 4, 3, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true },
-    { 7, 4, 3, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, false },
-    { 6, 4, 2, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, false },
-    { 6, 4, 2, UMA_PROBLEMS_MAX, 0, true, true, false },
-    { 5, 3, 1, 4, 0, true, true, false },
-    { 5, 3, 1, 3, 0, false, true, false },
-    { 4, 3, 0, 3, 0, false, true, false },
-    { 3, 2, 0, 3, 0, false, false, false },
+    { UMA_LEDGER_KINDS, 20, 8, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true, 0 },
+    { 8, 6, 4, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true, 0 },
+    { 7, 4, 3, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true, 0 },
+    { 7, 4, 3, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, false, 0 },
+    { 6, 4, 2, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, false, 0 },
+    { 6, 4, 2, UMA_PROBLEMS_MAX, 0, true, true, false, 0 },
+    { 5, 3, 1, 4, 0, true, true, false, 0 },
+    { 5, 3, 1, 3, 0, false, true, false, 0 },
+    { 4, 3, 0, 3, 0, false, true, false, 0 },
+    { 3, 2, 0, 3, 0, false, false, false, 0 },
 };
 /* A file, a pipe, and --all. */
-static const struct fold everything = { UMA_LEDGER_KINDS, SIZE_MAX, SIZE_MAX, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true };
+static const struct fold everything = { UMA_LEDGER_KINDS, SIZE_MAX, SIZE_MAX, UMA_PROBLEMS_MAX, UMA_PROBLEMS_MAX, true, true, true, 0 };
 
 struct page {
     struct uma_text *text;
@@ -382,7 +383,8 @@ static void heat(const struct page *p) {
 
 /* ---- problems ----------------------------------------------------------------------------------------------- */
 
-static void problem_row(const struct page *p, const struct uma_problem *problem, bool evidence) {
+/* `lines` of its evidence (0: as many as it takes) where that is shown. */
+static void problem_row(const struct page *p, const struct uma_problem *problem, bool evidence, unsigned lines) {
     static const enum uma_ink inks[] = { UMA_INK_PLAIN, UMA_INK_YELLOW, UMA_INK_RED };
     bool critical = problem->severity == UMA_CRITICAL;
     uma_layout_ink(p->text, p->style, inks[MIN_OF((unsigned)problem->severity, 2u)]);
@@ -391,7 +393,7 @@ static void problem_row(const struct page *p, const struct uma_problem *problem,
     uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
     if (problem->evidence && (evidence || (critical && p->fold->evidence_critical))) {
         uma_text_pad(p->text, 12);
-        uma_layout_wrap(p->text, p->style, problem->evidence, 12, 0);
+        uma_layout_wrap(p->text, p->style, problem->evidence, 12, lines);
     }
     if (problem->remedy && p->fold->remedies && (p->fold->evidence_critical || problem->severity != UMA_INFO)) {
         uma_text_pad(p->text, 9);
@@ -413,7 +415,8 @@ static void problems(const struct page *p) {
     }
     size_t n = MIN_OF(a->n_problems, p->fold->problems);
     for (size_t i = 0; i < n; i++)
-        problem_row(p, &a->problems[i], i < p->fold->evidence);
+        problem_row(p, &a->problems[i], i < p->fold->evidence || (i == p->fold->evidence && p->fold->cut),
+                    i < p->fold->evidence ? 0 : p->fold->cut);
     if (n < a->n_problems)
         uma_text_printf(p->text, "            and %zu more: umactl status --all\n", a->n_problems - n);
 }
@@ -452,6 +455,13 @@ static void fold_to_fit(struct page *p, struct uma_text *text) {
         }
     }
     (void)fits(p, &fold, text);
+    if (fold.evidence < most && uma_layout_lines(text) + 1 < p->style->rows) {
+        fold.cut = p->style->rows - 1 - (unsigned)uma_layout_lines(text);
+        if (!fits(p, &fold, text)) {
+            fold.cut = 0;
+            (void)fits(p, &fold, text);
+        }
+    }
     p->fold = NULL;
 }
 

@@ -332,6 +332,24 @@ static void test_evidence_where_there_is_room(void **state) {
     assert_null(strstr(t, "evidence of the smaller")); /* for that there is none */
 }
 
+/* And what does not fit whole is begun. */
+static void test_evidence_begun(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_account a;
+    serving(&s, &a);
+    char evidence[701];
+    (void)memset(evidence, 'e', sizeof(evidence) - 1);
+    for (size_t i = 60; i < sizeof(evidence); i += 61)
+        evidence[i] = ' ';
+    evidence[sizeof(evidence) - 1] = '\0';
+    a.problems[0].evidence = evidence;
+    _cleanup_free_
+    char *t = text_of(&s, &a, (struct uma_status_style){ .columns = 80, .rows = 24 });
+    assert_has(t, "            eeee");
+    assert_int_equal(lines_within(t, 80), 23);
+}
+
 static void test_caps(void **state) {
     (void)state;
     struct uma_snapshot s;
@@ -450,6 +468,7 @@ int main(void) {
         cmocka_unit_test(test_a_pipe_gets_all),
         cmocka_unit_test(test_no_row_vanishes),
         cmocka_unit_test(test_evidence_where_there_is_room),
+        cmocka_unit_test(test_evidence_begun),
         cmocka_unit_test(test_caps),
         cmocka_unit_test(test_what_the_driver_does_not_divide),
         cmocka_unit_test(test_memory_of_its_own),
