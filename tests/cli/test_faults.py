@@ -280,7 +280,7 @@ def probed(changes):
     equal(source["state"], "failed")
     assert source["detail"], source
     ids = [p["id"] for p in r.json["problems"]]
-    assert ("nvml-hung" if source["hung"] else "nvml-failed") in ids, (source, ids)
+    assert ("nvml-hung" if source["hung"] else "nvml-absent") in ids, (source, ids)
 
 
 for _name, _body in PROBES.items():
@@ -293,7 +293,7 @@ for _path in ("/nonexistent/probe", "/tmp", "/dev/null", "x" * 5000, "a\n\x1b[2J
 def _():
     env = environment(UMACTL_NVML=os.environ["UMA_FAKE_LIBRARY"], UMA_FAKE_NVML=os.path.join(SCENARIOS, "version-mismatch.scenario"))
     d = invariants(["status", "--json", "--root", machine("spark-idle")], (0,), env=env).json
-    contains("".join(p["evidence"] for p in d["problems"] if p["id"] == "nvml-failed"), "mismatch")
+    contains("".join(p["evidence"] for p in d["problems"] if p["id"] == "nvml-absent"), "mismatch")
 
 
 # ---- resources -------------------------------------------------------------------------------------------------------
