@@ -18,6 +18,11 @@ from harness import UMACTL, environment
 
 PYTHON = sys.executable
 
+# A shell without job control starts what it puts into the background with INT and QUIT ignored, and a job inherits that, as it should. These
+# cases are about a job that has them; one that is caught here is the default after exec.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, lambda *_: os.abort())
+
 
 class Sandbox:
     """A place for one case: state directory, working files. Use as a context."""
