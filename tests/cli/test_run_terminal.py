@@ -67,7 +67,8 @@ def window():
 @case("Ctrl-C ends the job; the record and the summary are written")
 def interrupt():
     with Sandbox() as s:
-        t = Tty([UMACTL, "run", "--", "sh", "-c", "echo ready; sleep 30"], s.env())
+        # exec: dash forgets an INT that comes while its vforked child is not executed yet (its handler returns as long as the two share memory)
+        t = Tty([UMACTL, "run", "--", "sh", "-c", "echo ready; exec sleep 60"], s.env())
         t.read(until=b"ready")
         s.wait_for_record()
         t.type(b"\x03")
@@ -241,7 +242,7 @@ def pipeline_interrupt():
 def script_interrupt():
     with Sandbox() as s:
         with open(s.file("script"), "w", encoding="ascii") as f:
-            f.write(f"{UNDER} run -q -- sh -c 'echo ready; sleep 60'\necho SCRIPT WENT ON\n")
+            f.write(f"{UNDER} run -q -- sh -c 'echo ready; exec sleep 60'\necho SCRIPT WENT ON\n")
         t = Tty(["/bin/sh", s.file("script")], s.env())
         t.read(until=b"ready")
         s.wait_for_record()
