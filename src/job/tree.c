@@ -24,6 +24,7 @@ enum mark { MARK_NEW = 0, MARK_FOREIGN, MARK_JOB };
 struct entry {
     pid_t pid, ppid;
     enum mark mark;
+    bool in_group; /* the group's own list has it; false says nothing: it may have come since, or be in a group further below */
 };
 
 struct uma_tree {
@@ -37,6 +38,7 @@ struct uma_tree {
     /* the job's processes, ascending */
     struct uma_tree_process *list, *before;
     size_t n_list, n_before, room_list, room_before;
+    bool outside; /* one of them has left the job's group, which then does not count all of the job */
     unsigned readings;
     double share; /* how much of the sum over processes is there once shared pages are counted once */
     int64_t share_next_ns;
@@ -144,8 +146,23 @@ static void carry_marks(struct uma_tree *tree) {
 
 static void mark_from_group(void *userdata, pid_t pid) {
     struct entry *entry = find(userdata, pid);
-    if (entry)
+    if (entry) {
         entry->mark = MARK_JOB;
+        entry->in_group = true;
+    }
+}
+
+/* Did it leave the job's group? Container runtimes and `systemd-run --scope` put their processes into groups of their own. */
+static bool left_group(const struct uma_tree *tree, pid_t pid) {
+    char buffer[FILE_MAX];
+    size_t n = strlen(tree->scope->name);
+    ssize_t length = read_file(tree, pid, "cgroup", buffer);
+    if (length <= 0)
+        return false; /* it ended, and holds nothing any more */
+    for (const char *s = buffer; (s = strstr(s, tree->scope->name)); s += n)
+        if (s > buffer && s[-1] == '/' && (s[n] == '/' || s[n] == '\n'))
+            return false;
+    return true;
 }
 
 /* Is a child of umactl itself one of the job's? The root is; so is an orphan that came to its subreaper. The GPU probe and a child
@@ -215,6 +232,7 @@ static void follow_parents(struct uma_tree *tree) {
 static int read_processes(struct uma_tree *tree) {
     char buffer[FILE_MAX];
     tree->n_list = 0;
+    tree->outside = false;
     for (size_t i = 0; i < tree->n_now; i++) {
         uint64_t ticks;
         if (tree->now[i].mark != MARK_JOB)
@@ -231,6 +249,8 @@ static int read_processes(struct uma_tree *tree) {
         n = read_file(tree, p->pid, "status", buffer);
         if (n > 0)
             uma_tree_status_parse(buffer, (size_t)n, p);
+        if (!tree->now[i].in_group && tree->scope->memory && !tree->outside)
+            tree->outside = left_group(tree, p->pid);
         tree->n_list++;
     }
     return 0;
@@ -317,13 +337,17 @@ static void sum_up(struct uma_tree *tree, struct uma_tree_reading *reading) {
     reading->cgroup = usage.current;
     reading->cgroup_peak = usage.peak;
     reading->oom_kill = usage.oom_kill;
-    if (usage.anon.validity == UMA_KNOWN && usage.shmem.validity == UMA_KNOWN) {
+    bool group = usage.anon.validity == UMA_KNOWN && usage.shmem.validity == UMA_KNOWN;
+    uint64_t counted = group ? usage.anon.value + usage.shmem.value : 0;
+    if (group && !(tree->outside && reading->anon.validity == UMA_KNOWN)) {
         reading->anon = usage.anon;
         reading->shmem = usage.shmem;
-        reading->memory = uma_known_u64(usage.anon.value + usage.shmem.value);
+        reading->memory = uma_known_u64(counted);
     } else if (reading->anon.validity == UMA_KNOWN) {
         read_share(tree);
         reading->memory = uma_known_u64((uint64_t)((double)(reading->anon.value + or_zero(reading->shmem)) * tree->share));
+        /* what one that left had before stays with the group, so the two overlap and cannot be added: it is at least the larger */
+        reading->memory.value = MAX_OF(reading->memory.value, counted);
     }
     uint64_t fall = fall_since_last(tree);
     if (reading->rss.validity == UMA_KNOWN)
@@ -331,7 +355,7 @@ static void sum_up(struct uma_tree *tree, struct uma_tree_reading *reading) {
     if (reading->memory.validity == UMA_KNOWN) {
         reading->memory_peak = uma_known_u64(reading->memory.value + fall);
         /* what the group's own mark says was never exceeded; it may not have counted what was there before the job entered */
-        if (usage.peak.validity == UMA_KNOWN && reading->memory_peak.value > usage.peak.value)
+        if (!tree->outside && usage.peak.validity == UMA_KNOWN && reading->memory_peak.value > usage.peak.value)
             reading->memory_peak.value = MAX_OF(usage.peak.value, reading->memory.value);
     }
 }

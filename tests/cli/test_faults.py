@@ -494,6 +494,40 @@ def _():
             equal(code, expected, f"{body}: {err[-300:]!r}")
 
 
+LEAVER = """
+import os, sys, time
+lines = [line.rstrip("\\n").split(":", 2) for line in open("/proc/self/cgroup")]
+one = [l[2] for l in lines if "memory" in l[1].split(",")]
+mine = "/sys/fs/cgroup/memory" + one[0] if one else "/sys/fs/cgroup" + [l[2] for l in lines if not l[1]][0]
+if "/umactl-" not in mine or not os.path.isdir(mine):
+    sys.exit(77)
+other = f"{os.path.dirname(mine)}/left-{os.getpid()}"
+try:
+    os.mkdir(other)
+    with open(other + "/cgroup.procs", "w") as f:
+        f.write("0")
+except OSError:
+    os.path.isdir(other) and os.rmdir(other)
+    sys.exit(77)
+held = bytearray(64 << 20)
+time.sleep(1.2)
+with open(mine + "/cgroup.procs", "w") as f:
+    f.write("0")
+os.rmdir(other)
+"""
+
+
+@case("a job that leaves its control group, as containers do, is counted all the same")
+def _():
+    with Sandbox() as box:
+        code, _, err = box.run("--", sys.executable, "-c", LEAVER)
+        if code == 77:
+            raise Skip("no groups can be made here")
+        equal(code, 0, err)
+        peak = box.record()["peak"]["anonymous_and_shared"]
+        assert 64 << 20 <= peak <= 96 << 20, f"{peak / (1 << 20):.1f} MiB"
+
+
 # ---- the command line ------------------------------------------------------------------------------------------------
 
 
