@@ -43,6 +43,13 @@ static struct uma_u64 number_at(int dir, const char *file) {
     return n < 0 ? uma_no_u64(uma_validity_of_errno((int)n)) : uma_cgroup_number_parse(text, (size_t)n);
 }
 
+static bool climbs(const char *path) {
+    for (const char *s = path; (s = strstr(s, "/..")); s += 3)
+        if (s[3] == '/' || s[3] == '\0')
+            return true;
+    return false;
+}
+
 /* The path of umactl's own group: under the memory controller (v1) or the unified hierarchy. "hierarchy:controllers:path" lines
  * (cgroups(7)). */
 static int own_path(const char *root, bool v1, char *ret_path, size_t size) {
@@ -54,7 +61,10 @@ static int own_path(const char *root, bool v1, char *ret_path, size_t size) {
         char *second = first ? memchr(first + 1, ':', (size_t)(newline - first - 1)) : NULL;
         if (second && (v1 ? uma_list_has(first + 1, second, "memory") : second == first + 1)) {
             int k = snprintf(ret_path, size, "%.*s", (int)(newline - second - 1), second + 1);
-            return k >= 0 && (size_t)k < size ? 0 : -ENAMETOOLONG;
+            if (k < 0 || (size_t)k >= size)
+                return -ENAMETOOLONG;
+            /* "/../x": a group outside of our cgroup namespace (cgroup_namespaces(7)); below the mount it would be any folder of the machine */
+            return ret_path[0] != '/' || climbs(ret_path) ? -EXDEV : 0;
         }
         s = *newline ? newline + 1 : newline;
     }

@@ -117,6 +117,29 @@ static void v2_beside(void **state) {
     assert_int_not_equal(access(m.scope.path, F_OK), 0);
 }
 
+/* Outside of the cgroup namespace, or cut off: what the path names below the mount is no group of ours. */
+static void v2_climbing(void **state) {
+    (void)state;
+    static const char *const paths[] = { "/..", "/../x", "/a/../../../b", "", "relative" };
+    for (size_t i = 0; i < ELEMENTS(paths); i++) {
+        _cleanup_machine_ struct machine m;
+        char line[64];
+        machine_v2(&m, OWN);
+        (void)snprintf(line, sizeof(line), "0::%s\n", paths[i]);
+        folder_put(&m.folder, "proc/self/cgroup", line);
+        folder_put(&m.folder, "sys/fs/x/file", "");
+        folder_put(&m.folder, "sys/fs/cgroup/a/file", "");
+        create(&m, v2_files);
+        assert_int_equal(m.scope.dir_fd, -1);
+        assert_non_null(strstr(m.scope.note, "no group could be made"));
+    }
+    struct machine m;
+    machine_v2(&m, "/user.slice/..two..dots");
+    create(&m, v2_files);
+    assert_true(m.scope.dir_fd >= 0);
+    machine_done(&m);
+}
+
 /* A group with a limit is not left: the job's stays below it, and has no memory accounting. */
 static void v2_limited(void **state) {
     (void)state;
@@ -291,10 +314,10 @@ static void sweep(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(v2_beside),      cmocka_unit_test(v2_limited), cmocka_unit_test(v2_without_controller),
-        cmocka_unit_test(v2_at_the_root), cmocka_unit_test(v2_usage),   cmocka_unit_test(v1_usage),
-        cmocka_unit_test(none),           cmocka_unit_test(processes),  cmocka_unit_test(sweep)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(v2_beside),      cmocka_unit_test(v2_climbing),
+                                        cmocka_unit_test(v2_limited),     cmocka_unit_test(v2_without_controller),
+                                        cmocka_unit_test(v2_at_the_root), cmocka_unit_test(v2_usage),
+                                        cmocka_unit_test(v1_usage),       cmocka_unit_test(none),
+                                        cmocka_unit_test(processes),      cmocka_unit_test(sweep) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
