@@ -366,6 +366,7 @@ static void denied(void **state) {
     size_t size = 80 * UMA_MIB; /* makes this process one whose environment is wanted */
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
+    (void)memset(memory, 1, size); /* MAP_POPULATE alone does not populate under user-mode emulation */
     pid_t tested = getpid(), other = fork();
     if (other == 0) {
         if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0)
