@@ -16,6 +16,7 @@ import tempfile
 
 STRICT = ["-pedantic-errors", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror"]
 PROGRAM = """#include "uma.h"
+#include "uma_plan.h"
 int main() {
     struct uma_error err;
     struct uma_observer *observer = 0;

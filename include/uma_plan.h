@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uma_plan.h - the planning face of libuma: what a model is (read from its files, headers only), what a training or serving job of it needs,
+ * steady and while loading, and how that was computed. Pure functions of their inputs but for uma_model_open, which reads files.
+ *
+ * Units: bytes, tokens, counts, seconds, ratios 0..1. Sums and products saturate at UINT64_MAX; they never wrap.
+ * Ownership: a model owns all it points to (uma_model_free); estimates are plain values that own nothing.
+ * Errors: as in uma.h: 0 or a positive result, or a negative errno with *err set; ret_ parameters are untouched on failure.
+ * Threads: no global state; distinct objects are independent, and a model that nobody changes may be read from many threads.
+ */
+#ifndef UMA_PLAN_H
+#define UMA_PLAN_H
+
+#include "uma.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- number formats ----------------------------------------------------------------------------------------- */
+
+/*
+ * X(ID, "name", elements of a block, bytes of a block). Bytes hold the scales and zeros that belong to a block. ggml types by the block
+ * structs of ggml-common.h; OCP MX v1.0 for MX formats; QLoRA (arXiv:2305.14314) for NF4, whose double quantisation keeps one byte per 64
+ * values and one fp32 per 256 of those; the others by the arithmetic of their group size.
+ */
+#define UMA_FORMATS(X)                                                                                                                     \
+    X(F64, "f64", 1, 8)                                                                                                                    \
+    X(F32, "f32", 1, 4)                                                                                                                    \
+    X(F16, "f16", 1, 2)                                                                                                                    \
+    X(BF16, "bf16", 1, 2)                                                                                                                  \
+    X(I64, "i64", 1, 8)                                                                                                                    \
+    X(I32, "i32", 1, 4)                                                                                                                    \
+    X(I16, "i16", 1, 2)                                                                                                                    \
+    X(I8, "i8", 1, 1)                                                                                                                      \
+    X(BOOL, "bool", 1, 1)                                                                                                                  \
+    X(FP8, "fp8", 1, 1)                                                                                                                    \
+    X(FP8_BLOCK128, "fp8-block128", 16384, 16388)                                                                                          \
+    X(INT8, "int8", 1, 1)                                                                                                                  \
+    X(MXFP8, "mxfp8", 32, 33)                                                                                                              \
+    X(MXFP6, "mxfp6", 32, 25)                                                                                                              \
+    X(MXFP4, "mxfp4", 32, 17)                                                                                                              \
+    X(NVFP4, "nvfp4", 16, 9)                                                                                                               \
+    X(NF4, "nf4", 64, 36)                                                                                                                  \
+    X(NF4_DQ, "nf4-dq", 16384, 8452)                                                                                                       \
+    X(GPTQ4_G128, "gptq4-g128", 256, 133)                                                                                                  \
+    X(GPTQ4_G64, "gptq4-g64", 128, 69)                                                                                                     \
+    X(GPTQ4_G32, "gptq4-g32", 64, 37)                                                                                                      \
+    X(GPTQ4_CHANNEL, "gptq4-channel", 8192, 4100)                                                                                          \
+    X(AWQ4_G128, "awq4-g128", 256, 133)                                                                                                    \
+    X(W4A16_G128, "w4a16-g128", 128, 66)                                                                                                   \
+    X(HQQ4_G64, "hqq4-g64", 64, 36)                                                                                                        \
+    X(Q4_0, "q4_0", 32, 18)                                                                                                                \
+    X(Q4_1, "q4_1", 32, 20)                                                                                                                \
+    X(Q5_0, "q5_0", 32, 22)                                                                                                                \
+    X(Q5_1, "q5_1", 32, 24)                                                                                                                \
+    X(Q8_0, "q8_0", 32, 34)                                                                                                                \
+    X(Q8_1, "q8_1", 32, 36)                                                                                                                \
+    X(Q2_K, "q2_k", 256, 84)                                                                                                               \
+    X(Q3_K, "q3_k", 256, 110)                                                                                                              \
+    X(Q4_K, "q4_k", 256, 144)                                                                                                              \
+    X(Q5_K, "q5_k", 256, 176)                                                                                                              \
+    X(Q6_K, "q6_k", 256, 210)                                                                                                              \
+    X(Q8_K, "q8_k", 256, 292)                                                                                                              \
+    X(IQ2_XXS, "iq2_xxs", 256, 66)                                                                                                         \
+    X(IQ2_XS, "iq2_xs", 256, 74)                                                                                                           \
+    X(IQ2_S, "iq2_s", 256, 82)                                                                                                             \
+    X(IQ3_XXS, "iq3_xxs", 256, 98)                                                                                                         \
+    X(IQ3_S, "iq3_s", 256, 110)                                                                                                            \
+    X(IQ1_S, "iq1_s", 256, 50)                                                                                                             \
+    X(IQ1_M, "iq1_m", 256, 56)                                                                                                             \
+    X(IQ4_NL, "iq4_nl", 32, 18)                                                                                                            \
+    X(IQ4_XS, "iq4_xs", 256, 136)                                                                                                          \
+    X(TQ1_0, "tq1_0", 256, 54)                                                                                                             \
+    X(TQ2_0, "tq2_0", 256, 66)                                                                                                             \
+    X(IQ2_K, "iq2_k", 256, 76)                                                                                                             \
+    X(IQ3_K, "iq3_k", 256, 110)                                                                                                            \
+    X(IQ4_K, "iq4_k", 256, 144)                                                                                                            \
+    X(IQ5_K, "iq5_k", 256, 176)                                                                                                            \
+    X(IQ6_K, "iq6_k", 256, 212)                                                                                                            \
+    X(IQ4_KS, "iq4_ks", 256, 136)                                                                                                          \
+    X(IQ4_KT, "iq4_kt", 256, 128)
+
+enum uma_format {
+    UMA_FORMAT_UNKNOWN = 0,
+#define UMA_FORMAT_ENUM(id, name, elements, bytes) UMA_FORMAT_##id,
+    UMA_FORMATS(UMA_FORMAT_ENUM)
+#undef UMA_FORMAT_ENUM
+        UMA_FORMAT_COUNT,
+};
+
+const char *uma_format_name(enum uma_format format); /* "?" for unknown */
+/* By its name above, or by what users and files call it (bfloat16, BF16, float16, F8_E4M3, bnb-nf4, int4 -> gptq4-g128, Q4_K ...). */
+enum uma_format uma_format_from_name(const char *name);
+/* Bytes of so many elements, rounded up to whole blocks. */
+uint64_t uma_format_bytes(enum uma_format format, uint64_t elements);
+double uma_format_bits(enum uma_format format);
+
+/* ---- models ------------------------------------------------------------------------------------------------- */
+
+/* What tensors are for. Memory rules differ by class: quantisers leave some alone, tensor parallelism divides some. */
+enum uma_class {
+    UMA_CLASS_EMBEDDING = 0, /* token embedding (the one tensor, when tied) */
+    UMA_CLASS_LM_HEAD,       /* output projection, when it is a tensor of its own */
+    UMA_CLASS_NORM,          /* norms, biases, sinks, other vectors */
+    UMA_CLASS_ATTENTION,     /* linears of softmax attention and MLA, indexers */
+    UMA_CLASS_MIXER,         /* linears, convolutions and state of linear attention and Mamba */
+    UMA_CLASS_MLP,           /* linears of dense feed-forward and of shared experts */
+    UMA_CLASS_EXPERTS,       /* routed experts */
+    UMA_CLASS_ROUTER,
+    UMA_CLASS_VISION, /* vision and audio towers and their projectors */
+    UMA_CLASS_MTP,    /* multi-token-prediction and draft layers kept in the checkpoint */
+    UMA_CLASS_OTHER,  /* per-layer embeddings and what no rule knows */
+    UMA_CLASS_COUNT,
+};
+
+struct uma_tensor_total {
+    uint64_t tensors; /* as stored, scales included */
+    uint64_t params;  /* elements before packing; scales and zeros are not parameters */
+    uint64_t bytes;   /* as stored, scales included */
+};
+
+enum uma_mixer {
+    UMA_MIXER_NONE = 0,    /* no token mixing in this layer (a feed-forward-only block, a NAS no-op) */
+    UMA_MIXER_ATTENTION,   /* softmax attention, MHA/GQA/MQA; window > 0: sliding */
+    UMA_MIXER_MLA,         /* multi-head latent attention */
+    UMA_MIXER_GATED_DELTA, /* Qwen3-Next/3.5 linear attention */
+    UMA_MIXER_KDA,         /* Kimi linear attention */
+    UMA_MIXER_MAMBA1,
+    UMA_MIXER_MAMBA2,
+    UMA_MIXER_LIGHTNING, /* MiniMax linear attention */
+    UMA_MIXER_LINEAR,    /* NAS: attention replaced by one matrix */
+};
+
+enum uma_ffn { UMA_FFN_NONE = 0, UMA_FFN_DENSE, UMA_FFN_MOE, UMA_FFN_LINEAR };
+
+struct uma_model_layer {
+    enum uma_mixer mixer;
+    enum uma_ffn ffn;
+    bool shares_kv;    /* uses an earlier layer's KV cache (Gemma 3n/4) */
+    bool key_is_value; /* one tensor serves as K and V (Gemma 4 global layers): no v_proj; the cache still keeps both */
+    bool output_gate;  /* q_proj is twice as wide (Qwen3-Next/3.5) */
+    bool indexed;      /* has a sparse-attention indexer (DSA) */
+    bool ffn_gated;    /* SwiGLU/GeGLU: three matrices, not two */
+    uint32_t heads, kv_heads;
+    uint32_t head_dim, v_head_dim; /* of q and k; of v */
+    uint32_t window;               /* tokens; 0: full attention */
+    uint64_t ffn_size;             /* dense intermediate size, or the size of one routed expert */
+    uint64_t shared_ffn_size;      /* all shared experts together */
+    uint32_t experts, experts_per_token;
+    uint32_t expert_input; /* width that experts see when not hidden_size (Nemotron 3 latent MoE); else 0 */
+};
+
+/* How the totals were come by. */
+enum uma_basis {
+    UMA_BASIS_TENSORS = 0, /* summed from tensor headers */
+    UMA_BASIS_STRUCTURE,   /* computed from the configuration: architecture is known */
+    UMA_BASIS_GUESS,       /* from a parameter count and a typical shape, or an unknown architecture's configuration */
+};
+
+enum { UMA_MODEL_LAYERS_MAX = 2048, UMA_MODEL_WARNINGS_MAX = 8, UMA_MODEL_WARNING_TEXT = 200 };
+
+struct uma_model {
+    char *name;         /* as the user gave it, or the model's own */
+    char *architecture; /* model_type, or GGUF's general.architecture; "unknown" */
+    char *source;       /* "tensors of 191 files in DIR", "config.json of DIR", "built-in shape of meta-llama/Llama-3.1-8B" */
+    enum uma_basis basis;
+    bool architecture_known;
+
+    uint32_t hidden;
+    uint64_t vocab;
+    uint64_t max_position; /* 0: not stated */
+    bool tied;             /* lm_head is the embedding */
+    bool qkv_bias, o_bias, mlp_bias, qk_norm;
+    uint32_t norms_per_layer; /* 2; Gemma 4 */
+    uint32_t layer_count;
+    struct uma_model_layer *layers;
+
+    /* MLA and its indexer; 0 where there is none */
+    uint32_t q_lora_rank, kv_lora_rank, qk_nope_dim, qk_rope_dim;
+    uint32_t index_head_dim, index_heads;
+    /* linear attention and Mamba */
+    uint32_t linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, linear_conv;
+    uint32_t ssm_heads, ssm_head_dim, ssm_state, ssm_groups, ssm_conv;
+    uint64_t ssm_inner;
+    uint32_t ssm_state_bytes; /* bytes per element of the recurrent state (mamba_ssm_dtype); 0: 4 */
+    /* other parts */
+    uint32_t mtp_layers;
+    bool has_vision;
+    uint32_t vision_hidden, vision_layers, vision_tokens; /* tokens: of one image at the model's usual size; 0: not stated */
+
+    /* weights */
+    enum uma_format class_format[UMA_CLASS_COUNT]; /* the format that holds most of a class */
+    struct uma_tensor_total totals[UMA_CLASS_COUNT];
+    char *quantisation; /* quant_method or the file type ("gptq", "modelopt NVFP4", "Q4_K - Medium"); NULL: none */
+    uint32_t quant_group;
+
+    /* files; 0 where nothing was read */
+    uint32_t file_count;
+    uint64_t file_bytes, largest_file, largest_tensor;
+    uint64_t file_cached; /* bytes already in the page cache; only when it was asked for */
+
+    /* an adapter_config.json beside the model, or the folder itself was an adapter; rank 0: none */
+    uint32_t adapter_rank;
+    uint64_t adapter_bytes;
+
+    uint32_t warning_count;
+    char warnings[UMA_MODEL_WARNINGS_MAX][UMA_MODEL_WARNING_TEXT];
+};
+
+/* --params with an optional shape; 0: not given. */
+struct uma_shape {
+    uint64_t params;
+    uint32_t hidden, layers, heads, kv_heads, head_dim;
+    uint64_t ffn, vocab;
+    uint32_t experts, experts_per_token;
+    uint64_t expert_ffn;
+    enum uma_truth tied;
+};
+
+/*
+ * Read a model, headers only. `path`: a Hugging Face folder (or its hub cache folder), a .safetensors file, a .gguf file (any part of a split
+ * one), an Ollama manifest or models folder ("DIR:name:tag"), a config.json; or, where no such file exists, a name: looked up in the local
+ * Hugging Face hub cache and Ollama store, then among the built-in shapes. Bounded: <= 64 MiB and about a second on any input.
+ */
+int uma_model_open(const char *path, struct uma_model **ret_model, struct uma_error *err);
+/* A built-in shape by name ("meta-llama/Llama-3.1-8B", "qwen3-8b"; case, organisation and -Instruct/-GPTQ/-bnb-4bit endings do not matter). -ENOENT. */
+int uma_model_builtin(const char *name, struct uma_model **ret_model, struct uma_error *err);
+/* From a configuration text (config.json; quant_config: hf_quant_config.json or NULL). `name`: for messages. */
+int uma_model_from_config(const char *name, const char *config, size_t config_length, const char *quant_config, size_t quant_length,
+                          struct uma_model **ret_model, struct uma_error *err);
+/* From a parameter count and what else is known of the shape; the rest is taken from the built-in shape nearest to it. */
+int uma_model_from_shape(const struct uma_shape *shape, struct uma_model **ret_model, struct uma_error *err);
+struct uma_model *uma_model_free(struct uma_model *model);
+
+/* Sums over the classes. Totals leave nothing out: vision and MTP are in. */
+uint64_t uma_model_params(const struct uma_model *model);
+uint64_t uma_model_bytes(const struct uma_model *model);
+
+/* Give every quantisable linear (attention, mixer, MLP, experts, router left alone) a format, as a quantiser would; totals follow. For
+ * "load this bf16 checkpoint as NF4". F32/F16/BF16 apply to every class. */
+void uma_model_set_format(struct uma_model *model, enum uma_format format);
+
+/* ---- the linears of a layer --------------------------------------------------------------------------------- */
+
+enum uma_linear_role {
+    UMA_LINEAR_Q = 0,
+    UMA_LINEAR_K,
+    UMA_LINEAR_V,
+    UMA_LINEAR_O, /* attention */
+    UMA_LINEAR_Q_A,
+    UMA_LINEAR_Q_B,
+    UMA_LINEAR_KV_A,
+    UMA_LINEAR_KV_B,  /* MLA */
+    UMA_LINEAR_INDEX, /* the indexer's */
+    UMA_LINEAR_GATE,
+    UMA_LINEAR_UP,
+    UMA_LINEAR_DOWN, /* dense feed-forward */
+    UMA_LINEAR_SHARED_GATE,
+    UMA_LINEAR_SHARED_UP,
+    UMA_LINEAR_SHARED_DOWN,
+    UMA_LINEAR_EXPERT_GATE,
+    UMA_LINEAR_EXPERT_UP,
+    UMA_LINEAR_EXPERT_DOWN,
+    UMA_LINEAR_ROUTER,
+    UMA_LINEAR_MIXER_IN,
+    UMA_LINEAR_MIXER_GATE,
+    UMA_LINEAR_MIXER_OUT, /* linear attention, Mamba: in_proj(s), z, out_proj */
+    UMA_LINEAR_LATENT_IN,
+    UMA_LINEAR_LATENT_OUT,  /* latent MoE */
+    UMA_LINEAR_REPLACEMENT, /* NAS: one matrix in place of attention or feed-forward */
+    UMA_LINEAR_ROLE_COUNT,
+};
+#define UMA_LINEAR_BIT(role) (UINT64_C(1) << (role))
+
+struct uma_linear {
+    enum uma_linear_role role;
+    uint64_t in, out;
+    uint32_t copies; /* experts */
+    enum uma_class class_;
+};
+enum { UMA_LINEARS_PER_LAYER_MAX = 24 };
+/* The matrices of one layer; returns how many. What structural counts, adapters and quantised sizes are computed from. */
+size_t uma_model_linears(const struct uma_model *model, uint32_t layer, struct uma_linear ret_linears[UMA_LINEARS_PER_LAYER_MAX]);
+
+/* ---- KV cache ----------------------------------------------------------------------------------------------- */
+
+enum uma_engine {
+    UMA_ENGINE_UNKNOWN = 0,
+    UMA_ENGINE_VLLM,
+    UMA_ENGINE_SGLANG,
+    UMA_ENGINE_LLAMA_CPP,
+    UMA_ENGINE_OLLAMA,
+    UMA_ENGINE_TRT_LLM,
+    UMA_ENGINE_TRANSFORMERS,
+    UMA_ENGINE_COUNT,
+};
+
+struct uma_kv_options {
+    enum uma_engine engine;
+    enum uma_format key_format, value_format; /* UNKNOWN: bf16 */
+    uint64_t context;                         /* tokens kept per sequence */
+    uint64_t sequences;                       /* at once; 0: 1 */
+    uint32_t tp;                              /* tensor-parallel ranks; 0: 1. Result is per rank */
+    uint32_t ubatch;                          /* llama.cpp: added to a sliding window; 0: 512 */
+    bool full_window;                         /* --swa-full: sliding layers keep the whole context */
+    bool mla_expanded;                        /* MLA kept as full K and V (llama.cpp without mla) */
+    bool mla_transposed;                      /* MLA keeps a transposed copy of the latent, too */
+};
+
+struct uma_kv {
+    uint64_t per_token;    /* bytes per token and sequence while all layers still grow */
+    uint64_t growing;      /* bytes per token and sequence beyond every window */
+    uint64_t per_sequence; /* fixed per sequence: recurrent state, filled windows excluded */
+    uint64_t sequence;     /* one sequence at `context` tokens, all in */
+    uint64_t total;        /* all sequences */
+    uint64_t padding;      /* of total: page padding of hybrid models in vLLM/SGLang */
+};
+void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *options, struct uma_kv *ret_kv);
+
+/* ---- an estimate -------------------------------------------------------------------------------------------- */
+
+/* The groups of the answer; "steady" of `umactl plan --json` in this order. */
+enum uma_term {
+    UMA_TERM_WEIGHTS = 0,
+    UMA_TERM_ADAPTER,
+    UMA_TERM_GRADIENTS,
+    UMA_TERM_OPTIMIZER,
+    UMA_TERM_ACTIVATIONS,
+    UMA_TERM_KV_CACHE,
+    UMA_TERM_COMPUTE_BUFFERS,
+    UMA_TERM_OVERHEAD,
+    UMA_TERM_COUNT,
+};
+
+enum { UMA_PLAN_TERMS_MAX = 40, UMA_PLAN_TEXT = 256, UMA_PLAN_WARNINGS_MAX = 12 };
+
+/* One line of --explain. */
+struct uma_plan_term {
+    enum uma_term group;
+    uint64_t bytes, low, high;
+    bool between_steps;          /* training: still there between two steps (weights, optimizer state), not only at the peak */
+    char what[48];               /* "LoRA adapter", "logits and their gradient" */
+    char formula[UMA_PLAN_TEXT]; /* with the numbers in it: "4096 tokens x 128256 vocab x 14 B" */
+    const char *source;          /* where the rule comes from; a literal */
+};
+
+struct uma_load {
+    uint64_t peak;          /* most bytes out of the pool while loading, reclaimable page cache left out */
+    uint64_t page_cache;    /* cache that the loader leaves or needs beside it: MemFree falls by it, MemAvailable does not */
+    uint64_t staging;       /* of peak: anonymous memory that is gone after the load */
+    struct uma_f64 seconds; /* known only when a read speed was given */
+    const char *loader;     /* literal: "mmap", "eager", "streamed", "direct" */
+};
+
+struct uma_limits { /* what still fits the given budget; unknown where it has no meaning */
+    struct uma_u64 max_seq, max_batch, max_sequences, max_context;
+};
+
+struct uma_estimate {
+    struct uma_plan_term terms[UMA_PLAN_TERMS_MAX];
+    uint32_t term_count;
+    uint64_t groups[UMA_TERM_COUNT]; /* sums of terms */
+    uint64_t total;         /* sum of groups: what the framework's allocator has handed out at the peak (torch max_memory_allocated), or the
+                               engine's own sum */
+    uint64_t low, high;     /* of total */
+    uint64_t between_steps; /* training: allocated between two steps */
+    uint64_t reserved;      /* what the allocator holds for it (torch reserved): total and its fragmentation */
+    uint64_t context;       /* CUDA context, libraries, workers: outside every allocator */
+    uint64_t device;        /* reserved + context: what leaves the pool. The verdict uses this */
+    uint64_t device_high;
+    uint64_t host; /* host memory of the processes beside it: on one pool it counts as well; in `device` */
+    struct uma_load load;
+    uint32_t warning_count;
+    char warnings[UMA_PLAN_WARNINGS_MAX][UMA_PLAN_TEXT];
+    uint32_t flag_count;
+    char flags[UMA_PLAN_WARNINGS_MAX][UMA_PLAN_TEXT]; /* options for the engine's command line */
+};
+
+/* ---- training ----------------------------------------------------------------------------------------------- */
+
+enum uma_method { UMA_METHOD_FULL = 0, UMA_METHOD_LORA, UMA_METHOD_QLORA };
+enum uma_objective {
+    UMA_OBJECTIVE_SFT = 0,
+    UMA_OBJECTIVE_PRETRAIN,
+    UMA_OBJECTIVE_DPO,
+    UMA_OBJECTIVE_ORPO,
+    UMA_OBJECTIVE_KTO,
+    UMA_OBJECTIVE_GRPO,
+    UMA_OBJECTIVE_COUNT,
+};
+enum uma_optimizer {
+    UMA_OPTIMIZER_ADAMW = 0, /* torch default: foreach */
+    UMA_OPTIMIZER_ADAMW_FUSED,
+    UMA_OPTIMIZER_ADAMW_8BIT,
+    UMA_OPTIMIZER_ADAMW_4BIT,
+    UMA_OPTIMIZER_PAGED_ADAMW,
+    UMA_OPTIMIZER_PAGED_ADAMW_8BIT,
+    UMA_OPTIMIZER_ADAFACTOR,
+    UMA_OPTIMIZER_LION,
+    UMA_OPTIMIZER_LION_8BIT,
+    UMA_OPTIMIZER_SGD,
+    UMA_OPTIMIZER_SGD_MOMENTUM,
+    UMA_OPTIMIZER_MUON,
+    UMA_OPTIMIZER_GALORE,
+    UMA_OPTIMIZER_LOMO,
+    UMA_OPTIMIZER_BADAM,
+    UMA_OPTIMIZER_COUNT,
+};
+enum uma_checkpointing {
+    UMA_CHECKPOINTING_DEFAULT = 0,
+    UMA_CHECKPOINTING_ON,
+    UMA_CHECKPOINTING_OFF,
+    UMA_CHECKPOINTING_SELECTIVE,
+    UMA_CHECKPOINTING_OFFLOAD,
+    UMA_CHECKPOINTING_COUNT,
+};
+enum uma_attention { UMA_ATTENTION_DEFAULT = 0, UMA_ATTENTION_FLASH, UMA_ATTENTION_EAGER, UMA_ATTENTION_COUNT };
+enum uma_loss { UMA_LOSS_DEFAULT = 0, UMA_LOSS_FULL, UMA_LOSS_FUSED, UMA_LOSS_FUSED_LINEAR, UMA_LOSS_CHUNKED, UMA_LOSS_COUNT };
+enum uma_framework {
+    UMA_FRAMEWORK_TORCH = 0, /* transformers, TRL, PEFT, accelerate */
+    UMA_FRAMEWORK_UNSLOTH,
+    UMA_FRAMEWORK_TORCHTUNE,
+    UMA_FRAMEWORK_TORCHTITAN,
+    UMA_FRAMEWORK_MEGATRON,
+    UMA_FRAMEWORK_AXOLOTL,
+    UMA_FRAMEWORK_LLAMA_FACTORY,
+    UMA_FRAMEWORK_MS_SWIFT,
+    UMA_FRAMEWORK_LITGPT,
+    UMA_FRAMEWORK_COUNT,
+};
+enum uma_shard {
+    UMA_SHARD_NONE = 0,
+    UMA_SHARD_DDP,
+    UMA_SHARD_FSDP,
+    UMA_SHARD_ZERO1,
+    UMA_SHARD_ZERO2,
+    UMA_SHARD_ZERO3,
+    UMA_SHARD_TP,
+    UMA_SHARD_COUNT
+};
+
+struct uma_train {
+    enum uma_method method;
+    enum uma_objective objective;
+    enum uma_optimizer optimizer;
+    enum uma_checkpointing checkpointing;
+    enum uma_attention attention;
+    enum uma_loss loss;
+    enum uma_framework framework;
+    enum uma_shard shard;
+    enum uma_format weights;     /* UNKNOWN: the checkpoint's own, NF4 with double quantisation for QLoRA of an unquantised one */
+    enum uma_format compute;     /* UNKNOWN: bf16 */
+    enum uma_truth master;       /* fp32 master weights (AMP over fp32, Megatron); MAYBE: the framework's default */
+    enum uma_truth autocast;     /* torch AMP on */
+    enum uma_truth double_quant; /* of NF4 */
+    enum uma_truth compile;
+    enum uma_truth packing;
+    uint64_t batch, seq;   /* micro batch and sequence length per rank; 0: 1 and 2048 */
+    uint64_t tokens;       /* > 0: tokens per micro batch really (padding-free, packed), instead of batch x seq */
+    uint64_t accumulation; /* gradient accumulation steps; 0: 1 */
+    uint32_t rank;         /* LoRA; 0: 16 */
+    uint64_t targets;      /* UMA_LINEAR_BIT(...); 0: the framework's default */
+    bool train_embeddings; /* embedding and lm_head trained in full beside the adapter (modules_to_save) */
+    bool dora;
+    bool freeze_vision;
+    uint32_t nodes, gpus_per_node; /* 0: 1 */
+    uint32_t tp, pp, cp, ep;       /* 0: 1; what remains of the ranks is data parallel */
+    bool sequence_parallel, distributed_optimizer;
+    enum uma_truth reference_model; /* DPO: a second copy; MAYBE: full has one, LoRA switches its adapter off */
+    uint64_t generation_bytes;      /* GRPO: what the generation engine is given; 0: default share */
+    uint32_t group_size;            /* GRPO completions per prompt; 0: 8 */
+    uint64_t images;                /* per sample; 0: none */
+};
+
+/* Fill what is 0/DEFAULT/MAYBE with what this framework would do; what the answer states as its assumptions. */
+void uma_train_defaults(const struct uma_model *model, struct uma_train *train);
+/* Per rank. -EINVAL for what cannot be (tp beyond heads, method without meaning). */
+int uma_plan_train(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate, struct uma_error *err);
+
+/* ---- serving ------------------------------------------------------------------------------------------------ */
+
+enum uma_loader { UMA_LOADER_DEFAULT = 0, UMA_LOADER_MMAP, UMA_LOADER_EAGER, UMA_LOADER_STREAMED, UMA_LOADER_DIRECT, UMA_LOADER_COUNT };
+
+struct uma_serve {
+    enum uma_engine engine;
+    enum uma_format weights; /* UNKNOWN: the checkpoint's own; else quantised on load */
+    enum uma_format key_format, value_format;
+    uint64_t context;   /* per sequence; 0: the engine's default for this model */
+    uint64_t sequences; /* at once; 0: 1 */
+    uint32_t tp, pp;    /* 0: 1; result is per rank */
+    uint32_t nodes;
+    double fraction; /* --gpu-memory-utilization, --mem-fraction-static, free_gpu_memory_fraction; 0: not given */
+    uint64_t pool;   /* bytes that the fraction is of; 0: not known */
+    enum uma_loader loader;
+    uint64_t batched_tokens; /* max_num_batched_tokens, chunked prefill size; 0: the engine's default */
+    uint32_t batch, ubatch;  /* llama.cpp -b, -ub; 0: 2048, 512 */
+    int64_t gpu_layers;      /* -ngl; < 0: all */
+    enum uma_truth flash_attention, cuda_graphs, compile;
+    bool full_window, mla_expanded, mla_transposed;
+    bool no_mtp;                  /* do not load MTP layers */
+    bool mtp;                     /* speculate with them */
+    uint64_t draft_bytes;         /* a drafter's weights and cache, already computed */
+    uint64_t projector_bytes;     /* a separate projector file (mmproj) */
+    uint64_t prompt_tokens;       /* transformers: prefill length (unchunked); 0: context */
+    double read_bytes_per_second; /* storage; 0: not known */
+};
+
+void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve);
+int uma_plan_serve(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate, struct uma_error *err);
+/* Tokens of KV and sequences that an engine gets out of `pool` bytes with `serve->fraction` (TRT-LLM: of what is free after the weights). */
+int uma_serve_capacity(const struct uma_model *model, const struct uma_serve *serve, uint64_t pool, uint64_t max_seq_len,
+                       uint64_t *ret_kv_bytes, uint64_t *ret_tokens, uint64_t *ret_sequences, struct uma_error *err);
+
+/* Peak and page cache while loading `resident` bytes of weights out of the model's files. */
+void uma_plan_load(const struct uma_model *model, enum uma_engine engine, enum uma_loader loader, uint64_t resident,
+                   double read_bytes_per_second, struct uma_load *ret_load);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
