@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * training.h - the parts a training estimate is made of. uma_plan_train checks the job, fills its defaults and hands it to the estimator of its
+ * framework: Megatron's, torchtitan's, or the common one for everything that runs on transformers, PEFT, TRL and their relatives, torchtune and
+ * litgpt. Each fills the terms of *ret_estimate; what the terms leave open (reserved, context, device) each finishes by its own allocator's habits.
+ *
+ * Pure; never allocates; never reads the machine.
+ */
+#pragma once
+
+#include "plan/estimate.h"
+
+/* `train` has been through uma_train_defaults and uma_training_check. Per rank; *ret_estimate is complete on success. */
+int uma_plan_train_megatron(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate,
+                            struct uma_error *err);
+int uma_plan_train_titan(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate,
+                         struct uma_error *err);
+
+/* Ranks of the job, and those that hold the same part of the model (what tp, pp and cp leave). At least 1. */
+uint64_t uma_training_ranks(const struct uma_train *train);
+uint64_t uma_training_data_parallel(const struct uma_train *train);
+/* Tokens of one micro batch on one rank. */
+uint64_t uma_training_tokens(const struct uma_train *train);
+
+/* What cannot be: sizes beyond all machines, tensor parallelism beyond the heads, ranks that do not divide. -EINVAL with a message that names the option. */
+int uma_training_check(const struct uma_model *model, const struct uma_train *train, struct uma_error *err);
