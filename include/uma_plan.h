@@ -137,18 +137,46 @@ enum uma_ffn { UMA_FFN_NONE = 0, UMA_FFN_DENSE, UMA_FFN_MOE, UMA_FFN_LINEAR };
 struct uma_model_layer {
     enum uma_mixer mixer;
     enum uma_ffn ffn;
-    bool shares_kv;    /* uses an earlier layer's KV cache (Gemma 3n/4) */
-    bool key_is_value; /* one tensor serves as K and V (Gemma 4 global layers): no v_proj; the cache still keeps both */
-    bool output_gate;  /* q_proj is twice as wide (Qwen3-Next/3.5) */
-    bool indexed;      /* has a sparse-attention indexer (DSA) */
-    bool ffn_gated;    /* SwiGLU/GeGLU: three matrices, not two */
+    bool shares_kv;      /* uses an earlier layer's KV cache (Gemma 3n/4) */
+    bool key_is_value;   /* one tensor serves as K and V (Gemma 4 global layers): no v_proj; the cache still keeps both */
+    bool output_gate;    /* q_proj is twice as wide (Qwen3-Next/3.5) */
+    bool indexed;        /* has a sparse-attention indexer (DSA) */
+    bool ffn_gated;      /* SwiGLU/GeGLU: three matrices, not two */
+    bool sinks;          /* one learned attention sink per head */
+    bool shares_weights; /* its matrices are an earlier layer's (Zamba 2): no parameters of its own, but a cache of its own */
     uint32_t heads, kv_heads;
     uint32_t head_dim, v_head_dim; /* of q and k; of v */
     uint32_t window;               /* tokens; 0: full attention */
     uint64_t ffn_size;             /* dense intermediate size, or the size of one routed expert */
     uint64_t shared_ffn_size;      /* all shared experts together */
     uint32_t experts, experts_per_token;
-    uint32_t expert_input; /* width that experts see when not hidden_size (Nemotron 3 latent MoE); else 0 */
+    uint32_t expert_input;   /* width that experts see when not hidden_size (Nemotron 3 latent MoE); else 0 */
+    uint32_t input;          /* width that attention sees when not hidden_size (Zamba 2: the embedding beside it); else 0 */
+    uint32_t kv_compression; /* DeepSeek-V4: beyond the window one entry is kept for so many tokens; 0: every token */
+};
+
+/* Small parts that only a count of parameters from the configuration asks for; all zero in a model read from tensors. */
+struct uma_model_details {
+    bool norm_bias;    /* LayerNorm with a bias */
+    bool norm_none;    /* normalisation without parameters */
+    bool qk_norm_full; /* q and k norms over all heads, not one head_dim */
+    bool q_bias_only;  /* qkv_bias without one on k (Whisper-like) */
+    bool router_bias;  /* a bias or score correction per expert */
+    bool router_scale; /* Gemma 4: the router's input scale and one scale per expert */
+    bool expert_bias;  /* experts' matrices have biases */
+    bool shared_gate;  /* a one-row gate on the shared expert */
+    bool lm_head_bias, conv_bias, mixer_bias;
+    bool embedding_norm;            /* a norm after the embedding (BLOOM) */
+    bool full_rank_gate;            /* KDA's output gate is one matrix, not two of low rank */
+    uint64_t positions;             /* rows of a learned position embedding */
+    uint32_t router_extra;          /* rows of the router beyond the experts (zero-computation experts) */
+    uint32_t layer_input;           /* Gemma 3n/4: width of the per-layer embeddings */
+    uint64_t layer_vocab;           /* ... and their rows */
+    uint32_t altup, laurel;         /* Gemma 3n: copies of the residual stream and rank of its low-rank branch */
+    uint32_t o_groups, o_lora_rank; /* DeepSeek-V4: the output projection in groups of low rank */
+    uint32_t dt_rank;               /* Mamba 1 */
+    uint64_t mtp_params;            /* of all MTP layers */
+    uint64_t vision_params;         /* of all towers and their projectors */
 };
 
 /* How the totals were come by. */
@@ -173,6 +201,7 @@ struct uma_model {
     bool tied;             /* lm_head is the embedding */
     bool qkv_bias, o_bias, mlp_bias, qk_norm;
     uint32_t norms_per_layer; /* 2; Gemma 4 */
+    struct uma_model_details details;
     uint32_t layer_count;
     struct uma_model_layer *layers;
 
