@@ -245,6 +245,18 @@ struct uma_shape {
     uint32_t experts, experts_per_token;
     uint64_t expert_ffn;
     enum uma_truth tied;
+    /* with hidden, layers, heads, ffn and vocab given the shape is taken exactly, and these, too */
+    enum uma_truth gated;     /* SwiGLU: three matrices; MAYBE: yes */
+    enum uma_truth bias;      /* on every linear; MAYBE: no */
+    enum uma_truth norm_bias; /* LayerNorm, not RMSNorm; MAYBE: as `bias` */
+    uint64_t positions;       /* rows of a learned position embedding */
+    uint64_t shared_ffn;      /* all shared experts of a layer together */
+    uint32_t dense_layers;    /* leading layers of a mixture of experts that are dense */
+    uint32_t mtp_layers;
+    uint32_t q_lora_rank, kv_lora_rank, qk_nope_dim, qk_rope_dim, v_head_dim; /* kv_lora_rank > 0: MLA */
+    /* Megatron's pattern of a hybrid: M Mamba 2, * attention, - MLP, E experts; NULL: attention and feed-forward in every layer. Borrowed */
+    const char *pattern;
+    uint32_t ssm_heads, ssm_head_dim, ssm_state, ssm_groups; /* 0: 2 x hidden / head_dim, 64, 128, 8 */
 };
 
 /*
@@ -500,6 +512,31 @@ struct uma_train {
     uint64_t generation_bytes;      /* GRPO: what the generation engine is given; 0: default share */
     uint32_t group_size;            /* GRPO completions per prompt; 0: 8 */
     uint64_t images;                /* per sample; 0: none */
+    /* pipelines and what Megatron asks beyond the above */
+    uint32_t pipeline_stage;    /* 1..pp: the estimate is of a rank of this stage; 0: the largest of all stages */
+    uint32_t virtual_stages;    /* model chunks per rank of an interleaved schedule; 0: 1 */
+    uint32_t microbatch_group;  /* micro batches that a chunk takes before the next chunk's turn; 0: pp */
+    uint32_t expert_tp;         /* tensor-parallel ranks of routed experts; 0: tp */
+    uint32_t recompute_layers;  /* full checkpointing keeps the input of every so many layers; 0: 1 */
+    uint32_t recompute_modules; /* UMA_RECOMPUTE_* bits of selective checkpointing; 0: the attention scores */
+    enum uma_format gradients;  /* accumulated gradients; UNKNOWN: the framework's default (Megatron fp32) */
+    enum uma_format moments;    /* Adam's two states; UNKNOWN: fp32, or the optimizer's own */
+    enum uma_truth dropout; /* masks of hidden and attention dropout are kept; MAYBE: no, but Megatron's default for GPT-2-like models */
+    enum uma_truth transformer_engine; /* Megatron's layers by TransformerEngine; MAYBE: yes */
+    enum uma_truth deterministic;      /* deterministic kernels: CUBLAS_WORKSPACE_CONFIG=:4096:8 */
+    uint32_t vocab_multiple;           /* vocabulary padded to this x tp; 0: the framework's default (Megatron 128) */
+    uint32_t compute_capability;       /* of the GPU, x 10: 80, 90, 100, 121; 0: not stated. Decides the libraries' workspaces */
+};
+
+/* Parts whose activations selective checkpointing computes again (Megatron --recompute-modules). */
+enum {
+    UMA_RECOMPUTE_ATTENTION = 1 << 0, /* core_attn */
+    UMA_RECOMPUTE_MLP = 1 << 1,
+    UMA_RECOMPUTE_MOE = 1 << 2,
+    UMA_RECOMPUTE_EXPERT_ACTIVATION = 1 << 3, /* moe_act */
+    UMA_RECOMPUTE_NORM = 1 << 4,              /* layernorm */
+    UMA_RECOMPUTE_MLA_UP = 1 << 5,            /* mla_up_proj */
+    UMA_RECOMPUTE_SHARED_EXPERTS = 1 << 6,
 };
 
 /* Fill what is 0/DEFAULT/MAYBE with what this framework would do; what the answer states as its assumptions. */
