@@ -79,7 +79,21 @@ extern "C" {
     X(IQ5_K, "iq5_k", 256, 176)                                                                                                            \
     X(IQ6_K, "iq6_k", 256, 212)                                                                                                            \
     X(IQ4_KS, "iq4_ks", 256, 136)                                                                                                          \
-    X(IQ4_KT, "iq4_kt", 256, 128)
+    X(IQ4_KT, "iq4_kt", 256, 128)                                                                                                          \
+    X(IQ1_KT, "iq1_kt", 256, 56)                                                                                                           \
+    X(IQ2_KT, "iq2_kt", 256, 68)                                                                                                           \
+    X(IQ3_KT, "iq3_kt", 256, 100)                                                                                                          \
+    X(IQ2_KS, "iq2_ks", 256, 70)                                                                                                           \
+    X(IQ2_KL, "iq2_kl", 256, 86)                                                                                                           \
+    X(IQ3_KS, "iq3_ks", 256, 102)                                                                                                          \
+    X(IQ4_KSS, "iq4_kss", 256, 128)                                                                                                        \
+    X(IQ5_KS, "iq5_ks", 256, 168)                                                                                                          \
+    X(Q6_0, "q6_0", 32, 26)                                                                                                                \
+    X(Q8_KV, "q8_kv", 32, 32)                                                                                                              \
+    X(IQ1_BN, "iq1_bn", 64, 13)                                                                                                            \
+    X(IQ2_BN, "iq2_bn", 64, 16)                                                                                                            \
+    X(Q1_0, "q1_0", 128, 18)                                                                                                               \
+    X(Q2_0, "q2_0", 64, 18)
 
 enum uma_format {
     UMA_FORMAT_UNKNOWN = 0,
@@ -95,6 +109,11 @@ enum uma_format uma_format_from_name(const char *name);
 /* Bytes of so many elements, rounded up to whole blocks. */
 uint64_t uma_format_bytes(enum uma_format format, uint64_t elements);
 double uma_format_bits(enum uma_format format);
+/*
+ * Bits per weight of a whole GGUF file of this type ("Q4_K_M", "UD-Q4_K_XL", "IQ4_XS", "Q4_K - Medium"), embeddings and output tensor in, which
+ * its recipe keeps at more bits; an average over models, some 2 % either way. Of a plain format: its own bits. 0: not known.
+ */
+double uma_file_type_bits(const char *name);
 
 /* ---- models ------------------------------------------------------------------------------------------------- */
 
