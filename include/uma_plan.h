@@ -46,6 +46,7 @@ extern "C" {
     X(GPTQ4_G128, "gptq4-g128", 256, 133)                                                                                                  \
     X(GPTQ4_G64, "gptq4-g64", 128, 69)                                                                                                     \
     X(GPTQ4_G32, "gptq4-g32", 64, 37)                                                                                                      \
+    X(GPTQ8_G128, "gptq8-g128", 128, 131)                                                                                                  \
     X(GPTQ4_CHANNEL, "gptq4-channel", 8192, 4100)                                                                                          \
     X(AWQ4_G128, "awq4-g128", 256, 133)                                                                                                    \
     X(W4A16_G128, "w4a16-g128", 128, 66)                                                                                                   \
@@ -565,6 +566,10 @@ int uma_plan_train(const struct uma_model *model, const struct uma_train *train,
 
 /* ---- serving ------------------------------------------------------------------------------------------------ */
 
+/* Which positions of a prompt get logits out of transformers, and in what: the last one (4.45 and later, where the model's code takes
+ * logits_to_keep); all, in the model's own 16 bits (code that does not); all, and once more in fp32 (before 4.45). */
+enum uma_logits { UMA_LOGITS_LAST = 0, UMA_LOGITS_ALL, UMA_LOGITS_ALL_FP32, UMA_LOGITS_COUNT };
+
 enum uma_loader { UMA_LOADER_DEFAULT = 0, UMA_LOADER_MMAP, UMA_LOADER_EAGER, UMA_LOADER_STREAMED, UMA_LOADER_DIRECT, UMA_LOADER_COUNT };
 
 struct uma_serve {
@@ -587,7 +592,8 @@ struct uma_serve {
     bool mtp;                     /* speculate with them */
     uint64_t draft_bytes;         /* a drafter's weights and cache, already computed */
     uint64_t projector_bytes;     /* a separate projector file (mmproj) */
-    uint64_t prompt_tokens;       /* transformers: prefill length (unchunked); 0: context */
+    uint64_t prompt_tokens;       /* transformers: prefill length (unchunked, unless batched_tokens is less); 0: context */
+    enum uma_logits logits;       /* transformers */
     double read_bytes_per_second; /* storage; 0: not known */
 };
 

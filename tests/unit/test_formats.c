@@ -119,7 +119,7 @@ static void test_spellings(void **state) {
         { "nf4-dq", UMA_FORMAT_NF4_DQ },
         { "bnb.nf4-dq", UMA_FORMAT_NF4_DQ },
         { "gptq-int4", UMA_FORMAT_GPTQ4_G128 },
-        { "GPTQ-Int8", UMA_FORMAT_INT8 },
+        { "GPTQ-Int8", UMA_FORMAT_GPTQ8_G128 },
         { "int4(gptq)", UMA_FORMAT_GPTQ4_G128 },
         { "int4", UMA_FORMAT_GPTQ4_G128 },
         { "awq-int4", UMA_FORMAT_AWQ4_G128 },
