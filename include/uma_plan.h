@@ -407,11 +407,15 @@ struct uma_plan_term {
 };
 
 struct uma_load {
-    uint64_t peak;          /* most bytes out of the pool while loading, reclaimable page cache left out */
-    uint64_t page_cache;    /* cache that the loader leaves or needs beside it: MemFree falls by it, MemAvailable does not */
-    uint64_t staging;       /* of peak: anonymous memory that is gone after the load */
-    struct uma_f64 seconds; /* known only when a read speed was given */
-    const char *loader;     /* literal: "mmap", "eager", "streamed", "direct" */
+    uint64_t peak;            /* most bytes out of the pool while loading, reclaimable page cache left out */
+    uint64_t page_cache;      /* cache that the loader leaves or needs beside it: MemFree falls by it, MemAvailable does not */
+    uint64_t staging;         /* of peak: anonymous memory that is gone after the load */
+    uint64_t growth;          /* of peak: a second copy while weights are repacked or quantised on load; gone after it */
+    uint64_t needs_available; /* MemAvailable that the load asks for: the peak. Cache is reclaimed for it */
+    uint64_t needs_free;      /* MemFree that lets it run without reclaim: GPU allocations on GB10 fail where free pages run out although
+                                 clean cache would do (safetensors PR 759) */
+    struct uma_f64 seconds;   /* known only when a read speed was given */
+    const char *loader;       /* literal: "mmap", "eager", "streamed", "direct" */
 };
 
 struct uma_limits { /* what still fits the given budget; unknown where it has no meaning */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/loading.h"
+
+#include <string.h>
+
+static const char *const loader_names[UMA_LOADER_COUNT] = {
+    [UMA_LOADER_DEFAULT] = "default",   [UMA_LOADER_MMAP] = "mmap",     [UMA_LOADER_EAGER] = "eager",
+    [UMA_LOADER_STREAMED] = "streamed", [UMA_LOADER_DIRECT] = "direct",
+};
+
+const char *uma_loader_name(enum uma_loader loader) {
+    return (unsigned)loader < UMA_LOADER_COUNT ? loader_names[loader] : loader_names[UMA_LOADER_DEFAULT];
+}
+
+enum uma_loader uma_loader_from_name(const char *name) {
+    for (unsigned i = UMA_LOADER_MMAP; name && i < UMA_LOADER_COUNT; i++)
+        if (strcmp(name, loader_names[i]) == 0)
+            return (enum uma_loader)i;
+    return UMA_LOADER_DEFAULT;
+}
+
+/*
+ * Every engine here maps its files when nothing else is asked for: vLLM and SGLang iterate safetensors "lazily" (safe_open maps each shard),
+ * TensorRT-LLM and transformers open them the same way, llama.cpp and Ollama map the GGUF (use_mmap is true by default).
+ */
+enum uma_loader uma_load_default(enum uma_engine engine) {
+    (void)engine;
+    return UMA_LOADER_MMAP;
+}
+
+uint64_t uma_load_file_bytes(const struct uma_model *model) {
+    return model->file_bytes ? model->file_bytes : uma_model_bytes(model);
+}
+
+uint64_t uma_load_largest_file(const struct uma_model *model) {
+    if (model->largest_file)
+        return model->largest_file;
+    uint64_t bytes = uma_load_file_bytes(model);
+    return bytes < UMA_LOAD_SHARD_BYTES ? bytes : UMA_LOAD_SHARD_BYTES;
+}
+
+/* Of one class when no file says it: the embedding is one tensor; a routed expert's matrices are separate tensors in most checkpoints, and no
+ * dense matrix is larger than hidden x ffn. */
+uint64_t uma_load_largest_tensor(const struct uma_model *model) {
+    if (model->largest_tensor)
+        return model->largest_tensor;
+    uint64_t largest = model->totals[UMA_CLASS_EMBEDDING].bytes;
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        enum uma_class of = model->layers[i].ffn == UMA_FFN_MOE ? UMA_CLASS_EXPERTS : UMA_CLASS_MLP;
+        uint64_t bytes = uma_format_bytes(model->class_format[of], uma_times(model->hidden, model->layers[i].ffn_size));
+        if (bytes > largest)
+            largest = bytes;
+    }
+    uint64_t all = uma_load_file_bytes(model);
+    return largest < all ? largest : all;
+}
+
+/* llama.cpp uploads through four pinned buffers, of 1 MiB, or of 64 MiB where it reads with O_DIRECT (src/llama-model-loader.cpp,
+ * load_all_data). */
+static const uint64_t llama_buffered_staging = UINT64_C(4) << 20, llama_direct_staging = UINT64_C(256) << 20;
+/* A loader that reads with O_DIRECT keeps a pool of pinned buffers: InstantTensor's cost 4.43 GiB of KV cache beside the default loader
+ * (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks issue 204: 12.38..12.51 against 16.93..18.13 GiB). */
+static const uint64_t direct_pool = UINT64_C(4757) << 20;
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* Anonymous memory beside the weights, which reclaim cannot take back. */
+static uint64_t staging_bytes(const struct uma_model *model, enum uma_engine engine, enum uma_loader loader) {
+    bool llama = engine == UMA_ENGINE_LLAMA_CPP || engine == UMA_ENGINE_OLLAMA;
+    uint64_t files = uma_load_file_bytes(model);
+    switch (loader) {
+    case UMA_LOADER_EAGER:
+        if (llama) /* --no-mmap */
+            return smaller(llama_buffered_staging, files);
+        if (engine == UMA_ENGINE_VLLM || engine == UMA_ENGINE_SGLANG) /* --safetensors-load-strategy eager: a shard is read whole */
+            return uma_load_largest_file(model);
+        return files; /* a state dict in host memory, then .to("cuda"): the whole model twice (ComfyUI PR 13609, Automodel issue 3532) */
+    case UMA_LOADER_STREAMED:
+        return uma_load_largest_tensor(model); /* safetensors >= 0.8 reads one tensor into a pinned buffer (PR 760) */
+    case UMA_LOADER_DIRECT:
+        return llama ? smaller(llama_direct_staging, files) : smaller(direct_pool, files);
+    default: /* pages of the mapping are copied to the device as they are */
+        return 0;
+    }
+}
+
+void uma_plan_load(const struct uma_model *model, enum uma_engine engine, enum uma_loader loader, uint64_t resident,
+                   double read_bytes_per_second, struct uma_load *ret_load) {
+    if ((unsigned)loader >= UMA_LOADER_COUNT || loader == UMA_LOADER_DEFAULT)
+        loader = uma_load_default(engine);
+    struct uma_load load = { .loader = uma_loader_name(loader), .staging = staging_bytes(model, engine, loader) };
+    load.peak = uma_plus(resident, load.staging);
+    load.page_cache = loader == UMA_LOADER_DIRECT ? 0 : uma_load_file_bytes(model);
+    load.needs_available = load.peak;
+    load.needs_free = uma_plus(load.peak, load.page_cache);
+    if (read_bytes_per_second > 0) {
+        uint64_t unread = uma_minus(uma_load_file_bytes(model), loader == UMA_LOADER_DIRECT ? 0 : model->file_cached);
+        load.seconds = (struct uma_f64){ .validity = UMA_KNOWN, .value = (double)unread / read_bytes_per_second };
+    }
+    *ret_load = load;
+}
