@@ -545,6 +545,8 @@ struct uma_train {
     uint32_t recompute_modules; /* UMA_RECOMPUTE_* bits of selective checkpointing; 0: the attention scores */
     enum uma_format gradients;  /* accumulated gradients; UNKNOWN: the framework's default (Megatron fp32) */
     enum uma_format moments;    /* Adam's two states; UNKNOWN: fp32, or the optimizer's own */
+    enum uma_format residual;   /* hidden states between layers; UNKNOWN: as compute, but fp32 where peft's prepare_model_for_kbit_training
+                                   turns them (--residual; QLoRA by plain transformers + peft) */
     enum uma_truth dropout; /* masks of hidden and attention dropout are kept; MAYBE: no, but Megatron's default for GPT-2-like models */
     enum uma_truth transformer_engine; /* Megatron's layers by TransformerEngine; MAYBE: yes */
     enum uma_truth deterministic;      /* deterministic kernels: CUBLAS_WORKSPACE_CONFIG=:4096:8 */
