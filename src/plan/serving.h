@@ -23,3 +23,23 @@ uma_plan_serve_fn uma_plan_serve_transformers;
 uma_plan_serve_fn uma_plan_serve_vllm;
 uma_plan_serve_fn uma_plan_serve_sglang;
 uma_plan_serve_fn uma_plan_serve_trt_llm;
+
+/*
+ * Bytes of a class of weights in this job: as stored, or, where the job asks for a format, as that would store it. A format of 16 bits and
+ * more takes every class; a quantised one the linears (attention, mixer, feed-forward, experts), and of those only what is not quantised yet.
+ */
+uint64_t uma_serve_class_bytes(const struct uma_model *model, const struct uma_serve *serve, enum uma_class class_);
+/* How far off weights may be: nothing when summed from tensors; else what quantisers do to single tensors is not known. */
+double uma_serve_weight_span(const struct uma_model *model, const struct uma_serve *serve);
+/* An uma_kv_cache of the job. */
+void uma_serve_kv(const struct uma_model *model, const struct uma_serve *serve, struct uma_kv *ret_kv);
+/* Tokens of one sequence that are cached: `context`, a rank's. Largest feed-forward, query and key widths of any layer (elements per token). */
+struct uma_widths {
+    uint64_t ffn;     /* dense, or one routed expert with the shared ones */
+    uint64_t experts; /* per token: experts_per_token x the size of one; 0 in a dense model */
+    uint64_t active;  /* experts_per_token */
+    uint64_t q, kv;   /* heads x head_dim; kv_heads x (head_dim + v_head_dim) */
+    uint64_t heads;
+    bool mla, window, full; /* layers of that kind are there */
+};
+void uma_serve_widths(const struct uma_model *model, struct uma_widths *ret_widths);

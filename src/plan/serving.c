@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* serving.c - what an engine does when nothing is asked for, what cannot be asked for, and which estimator answers. */
+#include "plan/serving.h"
+
+#include "base/error.h"
+#include "base/units.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* Beyond these an answer has no meaning, and sums of products of them stay far from the end of 64 bits. */
+enum { RANKS_MAX = 4096, SEQUENCES_MAX = 1 << 20 };
+#define TOKENS_MAX (UINT64_C(1) << 32)
+
+static enum uma_truth settle(enum uma_truth given, enum uma_truth usual) {
+    return given == UMA_MAYBE ? usual : given;
+}
+
+/*
+ * The context of one sequence when none is asked for.
+ * - vLLM (--max-model-len), SGLang (--context-length), TRT-LLM (--max_seq_len): the model's own, max_position_embeddings.
+ * - llama.cpp: `-c 0` since late 2025: the model's own (then --fit takes it back where free memory says so); 4096 before.
+ * - Ollama: OLLAMA_CONTEXT_LENGTH, by memory since 0.15.5 (docs, "Context length"): 4k below 24 GiB, 32k below 48 GiB, 256k from there on;
+ *   4096 for all before, 2048 before 0.6. One pool of 100 GiB and more is of the last class. Never more than the model was trained for.
+ * - transformers: what is generated; generate() without max_new_tokens makes 20, so a plan needs a number: 2048 beside the prompt.
+ */
+static uint64_t default_context(const struct uma_model *model, const struct uma_serve *serve) {
+    enum { OLLAMA_LARGE = 262144, OLLAMA_MIDDLE = 32768, OLD = 4096, GENERATED = 2048 };
+    switch (serve->engine) {
+    case UMA_ENGINE_OLLAMA: {
+        uint64_t wanted = serve->pool == 0 || serve->pool >= 48 * UMA_GIB ? OLLAMA_LARGE
+                          : serve->pool >= 24 * UMA_GIB                   ? OLLAMA_MIDDLE
+                                                                          : OLD;
+        return model->max_position > 0 ? MIN_OF(model->max_position, wanted) : wanted;
+    }
+    case UMA_ENGINE_TRANSFORMERS:
+        return uma_plus(serve->prompt_tokens, GENERATED);
+    default:
+        return model->max_position > 0 ? model->max_position : OLD;
+    }
+}
+
+/*
+ * Tokens of one forward pass.
+ * - vLLM --max-num-batched-tokens: 8192 for a server on a device of 70 GiB and more, 2048 on smaller ones (arg_utils.py,
+ *   get_batch_defaults); one pool of a Spark counts as the former.
+ * - SGLang --chunked-prefill-size: 8192 for 60 to 160 GB of device memory (server_args.py), 16384 above, 4096 and 2048 below.
+ * - TRT-LLM max_num_tokens: 8192 (llm_args.py).
+ * - llama.cpp -b 2048, in pieces of -ub 512; Ollama sends 512.
+ * - transformers: the whole prompt at once.
+ */
+static uint64_t default_batched_tokens(const struct uma_serve *serve) {
+    switch (serve->engine) {
+    case UMA_ENGINE_VLLM:
+        return serve->pool > 0 && serve->pool < 70 * UMA_GIB ? 2048 : 8192;
+    case UMA_ENGINE_SGLANG:
+        if (serve->pool == 0)
+            return 8192;
+        return serve->pool < 35 * UMA_GIB ? 2048 : serve->pool < 60 * UMA_GIB ? 4096 : serve->pool < 160 * UMA_GIB ? 8192 : 16384;
+    case UMA_ENGINE_TRT_LLM:
+        return 8192;
+    case UMA_ENGINE_TRANSFORMERS:
+        return serve->prompt_tokens;
+    default:
+        return serve->batch;
+    }
+}
+
+void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) {
+    bool ggml = serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
+    if (serve->sequences == 0)
+        serve->sequences = 1; /* llama-server has 4 slots that share one cache; Ollama's OLLAMA_NUM_PARALLEL is 1 */
+    if (serve->context == 0)
+        serve->context = default_context(model, serve);
+    if (serve->prompt_tokens == 0 || serve->prompt_tokens > serve->context)
+        serve->prompt_tokens = serve->context;
+    if (serve->tp == 0)
+        serve->tp = 1;
+    if (serve->pp == 0)
+        serve->pp = 1;
+    if (serve->nodes == 0)
+        serve->nodes = 1;
+    if (serve->batch == 0)
+        serve->batch = serve->engine == UMA_ENGINE_OLLAMA ? 512 : 2048;
+    if (serve->ubatch == 0)
+        serve->ubatch = MIN_OF(serve->batch, 512);
+    serve->ubatch = MIN_OF(serve->ubatch, serve->batch); /* llama-context.cpp: n_ubatch = min(n_batch, n_ubatch) */
+    if (serve->batched_tokens == 0)
+        serve->batched_tokens = default_batched_tokens(serve);
+    /* f16 in llama.cpp (common.h, cache_type_k), the model's own 16 bits elsewhere; Ollama takes OLLAMA_KV_CACHE_TYPE, f16 without it. */
+    if (serve->key_format == UMA_FORMAT_UNKNOWN)
+        serve->key_format = ggml ? UMA_FORMAT_F16 : UMA_FORMAT_BF16;
+    if (serve->value_format == UMA_FORMAT_UNKNOWN)
+        serve->value_format = serve->key_format;
+    serve->flash_attention = settle(serve->flash_attention, UMA_YES); /* `-fa auto` turns it on where the device has kernels: CUDA has */
+    /* vLLM, SGLang and TRT-LLM capture graphs unless --enforce-eager/--disable-cuda-graph; llama.cpp captures the token graph of one batch. */
+    serve->cuda_graphs = settle(serve->cuda_graphs, serve->engine == UMA_ENGINE_TRANSFORMERS ? UMA_NO : UMA_YES);
+    serve->compile = settle(serve->compile, serve->engine == UMA_ENGINE_VLLM ? UMA_YES : UMA_NO); /* vLLM V1 compiles at -O2 by default */
+}
+
+uint64_t uma_serve_class_bytes(const struct uma_model *model, const struct uma_serve *serve, enum uma_class class_) {
+    const struct uma_tensor_total *total = &model->totals[class_];
+    if (serve->weights == UMA_FORMAT_UNKNOWN || serve->weights == model->class_format[class_])
+        return total->bytes;
+    double bits = uma_format_bits(serve->weights);
+    if (bits >= 16)
+        return uma_format_bytes(serve->weights, total->params);
+    if (class_ != UMA_CLASS_ATTENTION && class_ != UMA_CLASS_MIXER && class_ != UMA_CLASS_MLP && class_ != UMA_CLASS_EXPERTS)
+        return total->bytes;
+    /* a checkpoint that is quantised already is loaded as it is */
+    return uma_format_bits(model->class_format[class_]) >= 16 ? uma_format_bytes(serve->weights, total->params) : total->bytes;
+}
+
+double uma_serve_weight_span(const struct uma_model *model, const struct uma_serve *serve) {
+    if (model->basis == UMA_BASIS_GUESS)
+        return 0.05; /* a parameter count is given in three digits, and the shape around it is a typical one */
+    if (serve->weights != UMA_FORMAT_UNKNOWN && uma_format_bits(serve->weights) < 16)
+        return 0.02; /* which tensors a quantiser leaves alone differs; GPTQ's g_idx and an AWQ file of the same model: 0.1 to 1.5 % */
+    return model->basis == UMA_BASIS_TENSORS ? 0 : 0.005;
+}
+
+void uma_serve_kv(const struct uma_model *model, const struct uma_serve *serve, struct uma_kv *ret_kv) {
+    uma_kv_cache(model,
+                 &(struct uma_kv_options){ .engine = serve->engine,
+                                           .key_format = serve->key_format,
+                                           .value_format = serve->value_format,
+                                           .context = serve->context,
+                                           .sequences = serve->sequences,
+                                           .tp = serve->tp,
+                                           .ubatch = serve->ubatch,
+                                           .full_window = serve->full_window,
+                                           .mla_expanded = serve->mla_expanded,
+                                           .mla_transposed = serve->mla_transposed },
+                 ret_kv);
+}
+
+void uma_serve_widths(const struct uma_model *model, struct uma_widths *ret_widths) {
+    struct uma_widths w = { 0 };
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        const struct uma_model_layer *layer = &model->layers[i];
+        if (layer->ffn == UMA_FFN_DENSE || layer->ffn == UMA_FFN_MOE)
+            w.ffn = MAX_OF(w.ffn, uma_plus(layer->ffn_size, layer->shared_ffn_size));
+        if (layer->ffn == UMA_FFN_MOE) {
+            w.active = MAX_OF(w.active, layer->experts_per_token);
+            w.experts = MAX_OF(w.experts, uma_times(layer->experts_per_token, layer->ffn_size));
+        }
+        if (layer->mixer == UMA_MIXER_GATED_DELTA || layer->mixer == UMA_MIXER_KDA)
+            w.q = MAX_OF(w.q, uma_times(model->linear_value_heads, model->linear_value_dim));
+        if (layer->mixer != UMA_MIXER_ATTENTION && layer->mixer != UMA_MIXER_MLA)
+            continue;
+        w.mla |= layer->mixer == UMA_MIXER_MLA;
+        w.window |= layer->window > 0;
+        w.full |= layer->window == 0;
+        w.heads = MAX_OF(w.heads, layer->heads);
+        w.q = MAX_OF(w.q, uma_times(layer->heads, layer->head_dim));
+        w.kv = MAX_OF(w.kv, uma_times(layer->kv_heads, uma_plus(layer->head_dim, layer->v_head_dim)));
+    }
+    *ret_widths = w;
+}
+
+/* ---- the dispatch ------------------------------------------------------------------------------------------- */
+
+static int check(const struct uma_model *model, const struct uma_serve *serve, struct uma_error *err) {
+    if (serve->context > TOKENS_MAX)
+        return uma_error_text(err, EINVAL, "a context of %" PRIu64 " tokens; at most %" PRIu64, serve->context, TOKENS_MAX);
+    if (serve->sequences > SEQUENCES_MAX)
+        return uma_error_text(err, EINVAL, "%" PRIu64 " sequences at once; at most %d", serve->sequences, SEQUENCES_MAX);
+    if (serve->batched_tokens > TOKENS_MAX || serve->prompt_tokens > TOKENS_MAX)
+        return uma_error_text(err, EINVAL, "more than %" PRIu64 " tokens in one pass", TOKENS_MAX);
+    if (serve->tp > RANKS_MAX || serve->pp > RANKS_MAX || serve->nodes > RANKS_MAX)
+        return uma_error_text(err, EINVAL, "more than %d ranks or nodes", RANKS_MAX);
+    if (serve->pp > 1 && serve->pp > model->layer_count)
+        return uma_error_text(err, EINVAL, "%u pipeline stages for %u layers", serve->pp, model->layer_count);
+    if (!isfinite(serve->fraction) || serve->fraction < 0 || serve->fraction > 1)
+        return uma_error_text(err, EINVAL, "a fraction of memory is between 0 and 1");
+    return 0;
+}
+
+int uma_plan_serve(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate, struct uma_error *err) {
+    static uma_plan_serve_fn *const engines[UMA_ENGINE_COUNT] = {
+        [UMA_ENGINE_LLAMA_CPP] = uma_plan_serve_llama_cpp,
+        [UMA_ENGINE_OLLAMA] = uma_plan_serve_llama_cpp,
+        [UMA_ENGINE_TRANSFORMERS] = uma_plan_serve_transformers,
+    };
+    if (serve->engine <= UMA_ENGINE_UNKNOWN || serve->engine >= UMA_ENGINE_COUNT || !engines[serve->engine])
+        return uma_error_text(err, EINVAL, "no such engine; one of vllm, sglang, llama.cpp, ollama, trt-llm, transformers");
+    struct uma_serve filled = *serve;
+    uma_serve_defaults(model, &filled);
+    int r = check(model, &filled, err);
+    if (r < 0)
+        return r;
+    return engines[filled.engine](model, &filled, ret_estimate, err);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serving_llama_cpp.c - llama-server, llama-cli, ik_llama.cpp and Ollama, which runs the same graphs: everything is allocated before the
+ * first token and does not grow after it, so the estimate is a sum of buffers that the program prints itself.
+ */
+#include "plan/serving_llama_cpp.h"
+
+#include "base/units.h"
+#include "plan/loading.h"
+
+#include <inttypes.h>
+
+/*
+ * CUDA context and the modules of the backend. llama.cpp prints them as "unaccounted": 451 to 456 MiB on an RTX 4090, 749 MiB on an RTX PRO
+ * 6000 (ggml-org/llama.cpp#15860); 741,326,848 bytes after the first CUDA call of a process on GB10 (vllm-project/vllm#55828).
+ */
+#define CONTEXT (707 * UMA_MIB)
+#define CONTEXT_HIGH (800 * UMA_MIB)
+
+static const char *const stage_names[UMA_LLAMA_STAGE_COUNT] = {
+    [UMA_LLAMA_OUTPUT] = "logits of a ubatch", [UMA_LLAMA_ATTENTION] = "attention of a ubatch",  [UMA_LLAMA_FFN] = "feed-forward",
+    [UMA_LLAMA_EXPERTS] = "chosen experts",    [UMA_LLAMA_LATENT] = "K and V out of the latent",
+};
+
+/* Of a type that ggml quantises: the whole file is, embeddings and output matrix too; only vectors and the router stay in fp32. */
+static uint64_t gguf_bytes(const struct uma_model *model, const struct uma_serve *serve, enum uma_class class_) {
+    const struct uma_tensor_total *total = &model->totals[class_];
+    if (serve->weights == UMA_FORMAT_UNKNOWN || uma_format_bits(serve->weights) >= 16 || model->basis == UMA_BASIS_TENSORS)
+        return uma_serve_class_bytes(model, serve, class_);
+    if (class_ == UMA_CLASS_NORM || class_ == UMA_CLASS_ROUTER)
+        return uma_times(4, total->params);
+    return uma_format_bytes(serve->weights, total->params);
+}
+
+static bool uses_mmap(const struct uma_serve *serve) {
+    return serve->loader == UMA_LOADER_DEFAULT || serve->loader == UMA_LOADER_MMAP;
+}
+
+static void add_weights(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve) {
+    uint64_t bytes = 0, mtp = gguf_bytes(model, serve, UMA_CLASS_MTP);
+    for (unsigned i = 0; i < UMA_CLASS_COUNT; i++)
+        if (i != UMA_CLASS_MTP)
+            bytes = uma_plus(bytes, gguf_bytes(model, serve, (enum uma_class)i));
+    if (!serve->no_mtp)
+        bytes = uma_plus(bytes, mtp);
+    uint64_t ranks = uma_times(serve->tp, serve->pp);
+    double span = uma_serve_weight_span(model, serve);
+    uma_estimate_add(e, UMA_TERM_WEIGHTS, uma_divide_up(bytes, ranks), span, span, "GGUF tensor table", "weights",
+                     "%" PRIu64 " B / %" PRIu64 ", token embedding in the host's buffer counted once", bytes, ranks);
+    if (serve->projector_bytes > 0)
+        uma_estimate_add(e, UMA_TERM_WEIGHTS, serve->projector_bytes, 0, 0.1, "mmproj file", "projector", "its tensors");
+    if (serve->draft_bytes > 0)
+        uma_estimate_add(e, UMA_TERM_WEIGHTS, serve->draft_bytes, 0, 0.1, "draft model's file", "draft model", "weights and cache");
+    /* A tied GGUF has one tensor for both ends: the token embedding is looked up on the host, the output matrix is a second copy on the
+     * device (llama-model.cpp, TENSOR_DUPLICATED). Mapped, the host's copy is page cache; read with --no-mmap it is memory. */
+    uint64_t embedding = gguf_bytes(model, serve, UMA_CLASS_EMBEDDING);
+    if (model->tied && !uses_mmap(serve) && embedding > 0)
+        uma_estimate_add(e, UMA_TERM_OVERHEAD, embedding, 1, 0, "llama-model.cpp: TENSOR_DUPLICATED", "second copy of the embedding",
+                         "tied, and read instead of mapped: %" PRIu64 " B", embedding);
+}
+
+static void add_buffers(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve,
+                        const struct uma_llama_buffers *b) {
+    /* Exact for dense and expert models that are wholly on one device (logged buffers agree to 0.1 %); the allocator's gaps and the linear
+     * mixers' chunks are not in the stages. ik_llama.cpp's -amb cuts the latent stage, which is why that is the least certain. */
+    double below = b->largest == UMA_LLAMA_OUTPUT ? 0.05 : b->largest == UMA_LLAMA_LATENT ? 0.6 : 0.25;
+    double above = b->largest == UMA_LLAMA_OUTPUT ? 0.2 : 0.5;
+    uma_estimate_add(e, UMA_TERM_COMPUTE_BUFFERS, b->device, below, above, "llama-context.cpp graph_reserve, ggml-alloc.c",
+                     "compute buffer, device",
+                     "largest stage: %s; ubatch %" PRIu64 ", vocab %" PRIu64 ", hidden %u, masks %" PRIu64 ", copied %" PRIu64,
+                     stage_names[b->largest], b->ubatch, model->vocab, model->hidden, b->masks, b->copied_layer);
+    uma_estimate_add(e, UMA_TERM_OVERHEAD, uma_plus(b->host, b->output), 0.1, 0.3, "llama-graph.cpp: inputs of the graph",
+                     "compute and output buffer, host",
+                     "mask and embeddings of %" PRIu64 " tokens in fp32, logits of %" PRIu64 " sequences", b->ubatch, serve->sequences);
+    if (b->dequantised > 0)
+        uma_estimate_add(e, UMA_TERM_OVERHEAD, b->dequantised, 1, 0.1, "ggml-cuda/fattn-common.cuh",
+                         "fp16 copy of a layer's quantised cache", "%" PRIu64 " tokens x K and V of one layer x 2 B",
+                         uma_times(serve->context, serve->sequences));
+}
+
+static void advise_llama(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve) {
+    uma_estimate_flag(e, "-c %" PRIu64 "  all slots share it; without -c the model's own %" PRIu64 " are taken, and allocated at once",
+                      uma_times(serve->context, serve->sequences), model->max_position);
+    uma_estimate_flag(e, "-ngl 99  on one pool a layer left on the CPU takes the same memory and runs slower");
+    uma_estimate_flag(e, "--no-mmap  on one pool a mapped file is page cache beside the copy that CUDA gets");
+    if (serve->flash_attention == UMA_NO)
+        uma_estimate_flag(e, "-fa on  no scores of the whole context, and a quantised V cache becomes possible");
+    if (uma_format_bits(serve->key_format) >= 16)
+        uma_estimate_flag(e, "--cache-type-k q8_0 --cache-type-v q8_0  the cache shrinks to 53 %% (V needs -fa on)");
+    if (serve->ubatch > 512)
+        uma_estimate_flag(e, "-ub 512  compute buffers grow with the ubatch: this is %u", serve->ubatch);
+    if (serve->full_window)
+        uma_estimate_flag(e, "leave --swa-full out  sliding layers then keep their window, not the whole context");
+    if (model->mtp_layers > 0 && !serve->no_mtp)
+        uma_estimate_warn(e, "the file's %u MTP layers are loaded whether or not they are used", model->mtp_layers);
+}
+
+static void advise_ollama(struct uma_estimate *e, const struct uma_serve *serve) {
+    uma_estimate_flag(e, "OLLAMA_CONTEXT_LENGTH=%" PRIu64 "  by default it goes by the size of memory: 256k tokens from 48 GiB on",
+                      serve->context);
+    uma_estimate_flag(e, "OLLAMA_NUM_PARALLEL=%" PRIu64 "  the cache is context x this", serve->sequences);
+    if (uma_format_bits(serve->key_format) >= 16)
+        uma_estimate_flag(e, "OLLAMA_KV_CACHE_TYPE=q8_0 with OLLAMA_FLASH_ATTENTION=1  the cache shrinks to 53 %%");
+    uma_estimate_flag(e, "OLLAMA_MAX_LOADED_MODELS=1  a second model stays loaded for OLLAMA_KEEP_ALIVE (5 minutes)");
+    uma_estimate_warn(e, "`ollama ps` shows what was predicted at the start, not what is used: 29 GB against 23 GiB (ollama/ollama#6160)");
+}
+
+int uma_plan_serve_llama_cpp(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate,
+                             struct uma_error *err) {
+    (void)err;
+    struct uma_estimate e = { 0 };
+    add_weights(&e, model, serve);
+    struct uma_kv kv;
+    uma_serve_kv(model, serve, &kv);
+    uma_estimate_add(&e, UMA_TERM_KV_CACHE, uma_divide_up(kv.total, serve->pp), 0.002, 0.005, "llama-kv-cache.cpp",
+                     "KV cache and recurrent state", "%" PRIu64 " tokens x %" PRIu64 " B + %" PRIu64 " B, x %" PRIu64 " sequences, %s/%s",
+                     serve->context, kv.per_token, kv.per_sequence, serve->sequences, uma_format_name(serve->key_format),
+                     uma_format_name(serve->value_format));
+    struct uma_llama_buffers b;
+    uma_llama_buffers(model, serve, &b);
+    add_buffers(&e, model, serve, &b);
+    uma_estimate_sum(&e);
+    e.reserved = e.total; /* buffers of their size, no caching allocator between */
+    e.context = CONTEXT;
+    e.host = 0; /* its host buffers are terms; the process itself is file pages */
+    e.device = uma_plus(e.reserved, e.context);
+    e.device_high = uma_plus(e.high, CONTEXT_HIGH);
+    uma_load_into(model, serve, &e);
+    if (serve->engine == UMA_ENGINE_OLLAMA)
+        advise_ollama(&e, serve);
+    else
+        advise_llama(&e, model, serve);
+    *ret_estimate = e;
+    return 0;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serving_transformers.c - generate() of transformers and of what works like it: weights, a cache that grows with every token, and one
+ * prefill of the whole prompt. There is no engine that plans memory: the peak is the larger of two moments.
+ *
+ * Checked on Qwen's published tables of transformers (qwen.readthedocs.io, "Speed Benchmark", v2.0, v2.5, v3): see docs/accuracy.
+ */
+#include "plan/serving.h"
+
+#include "base/units.h"
+#include "plan/loading.h"
+
+#include <inttypes.h>
+
+/* cuBLAS keeps a workspace per handle and stream: 32 MiB from compute capability 9.0 on, 8 MiB before (PyTorch, CUDABlas.cpp,
+ * parseChosenWorkspaceSize). What is left over beside weights and cache in Qwen's tables: 33 to 48 MiB on H20, 20 to 90 MiB on A100. */
+#define WORKSPACE (32 * UMA_MIB)
+/* CUDA context and loaded kernels of a torch process on GB10: 741,326,848 bytes (NVML; vllm-project/vllm#55828). */
+#define TORCH_CONTEXT UINT64_C(741326848)
+/* Anonymous memory of a Python process with torch in it (kernel's OOM tables of such processes: 1.06 GB). */
+#define PYTHON_HOST (1 * UMA_GIB)
+
+static uint64_t add_weights(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve, uint64_t ranks) {
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < UMA_CLASS_COUNT; i++)
+        if (i != UMA_CLASS_MTP) /* transformers has no code for MTP layers: their keys are ignored on load */
+            bytes = uma_plus(bytes, uma_serve_class_bytes(model, serve, (enum uma_class)i));
+    uint64_t share = uma_divide_up(bytes, ranks);
+    double span = uma_serve_weight_span(model, serve);
+    uma_estimate_add(e, UMA_TERM_WEIGHTS, share, span, span, "tensor headers, or the structure of the configuration", "weights",
+                     "%" PRIu64 " B / %" PRIu64, bytes, ranks);
+    enum uma_format linear = serve->weights != UMA_FORMAT_UNKNOWN ? serve->weights : model->class_format[UMA_CLASS_MLP];
+    if (model->tied && (linear == UMA_FORMAT_FP8 || linear == UMA_FORMAT_FP8_BLOCK128)) {
+        /* Qwen3-0.6B, 1.7B and 4B in FP8 take one embedding more than in bf16 and GPTQ; Qwen3-8B and 32B, not tied, do not. */
+        uint64_t head = uma_divide_up(uma_times(2, uma_times(model->vocab, model->hidden)), ranks);
+        uma_estimate_add(e, UMA_TERM_WEIGHTS, head, 1, 0, "Qwen3 speed benchmark: FP8 rows of tied models", "lm_head of its own",
+                         "%" PRIu64 " vocab x %u hidden x 2 B: a tied FP8 checkpoint loads untied", model->vocab, model->hidden);
+    }
+    return share;
+}
+
+/*
+ * Bytes per prompt token of one decoder layer in flight, without autograd: the feed-forward holds gate, up and their product (6 B x ffn),
+ * attention queries, keys, values and their rotated copies; around them residual, normed input and output, in 16 bits, and the norm's
+ * fp32 copy (8 B x hidden). Fitted on the Qwen2.5 0.5B and 7B tables, checked on 1.5B, 3B, 14B, 32B and 72B.
+ */
+static uint64_t layer_bytes(const struct uma_model *model, const struct uma_widths *w) {
+    uint64_t ffn = uma_times(6, w->ffn), attention = uma_times(4, uma_plus(w->q, w->kv));
+    return uma_plus(MAX_OF(ffn, attention), uma_times(8, model->hidden));
+}
+
+/* transformers before 4.45 keeps cosines and sines of every layer to the model's full length, in 16 bits (modeling_qwen2.py at v4.38). */
+static uint64_t rotary_cache(const struct uma_model *model) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        if (model->layers[i].mixer == UMA_MIXER_ATTENTION)
+            bytes = uma_plus(bytes, uma_times(4, uma_times(model->max_position, model->layers[i].head_dim)));
+    return bytes;
+}
+
+/* A four-bit matrix is unpacked to 16 bits before a large product (bitsandbytes matmul_4bit, AutoAWQ's GEMM, ExLlama's temp_dq). */
+static uint64_t dequantised(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w) {
+    enum uma_format format = serve->weights != UMA_FORMAT_UNKNOWN ? serve->weights : model->class_format[UMA_CLASS_MLP];
+    double bits = uma_format_bits(format);
+    return bits > 0 && bits < 6 ? uma_times(2, uma_times(w->ffn, model->hidden)) : 0;
+}
+
+struct prefill {
+    uint64_t tokens, chunk; /* of all sequences */
+    uint64_t layer, scores, logits, hidden;
+};
+
+static void measure_prefill(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w, struct prefill *p) {
+    p->tokens = uma_times(serve->prompt_tokens, serve->sequences);
+    uint64_t per_sequence = MIN_OF(serve->prompt_tokens, serve->batched_tokens);
+    p->chunk = uma_times(per_sequence, serve->sequences);
+    p->layer = uma_times(p->chunk, layer_bytes(model, w));
+    /* eager attention writes the scores of every head, in 16 bits and once more in fp32 for the softmax */
+    p->scores = serve->flash_attention == UMA_NO ? uma_times(6 * w->heads, uma_times(p->chunk, serve->prompt_tokens)) : 0;
+    uint64_t with_logits = serve->logits == UMA_LOGITS_LAST ? serve->sequences : p->chunk;
+    uint64_t width = serve->logits == UMA_LOGITS_ALL ? 2 : 6;
+    p->logits = uma_times(with_logits, uma_times(width, model->vocab));
+    p->hidden =
+        serve->logits == UMA_LOGITS_LAST ? 0 : uma_times(p->chunk, uma_times(4, model->hidden)); /* last hidden state and its norm */
+}
+
+static void add_prefill(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve, const struct prefill *p,
+                        const struct uma_kv *kv, const struct uma_widths *w) {
+    uint64_t layers = uma_plus(p->layer, p->scores), head = uma_plus(p->logits, p->hidden), peak = MAX_OF(layers, head);
+    /* While the prompt is computed the cache has the prompt only: what is generated later has taken no memory yet. */
+    uint64_t later = uma_times(uma_times(uma_minus(serve->context, serve->prompt_tokens), kv->growing), serve->sequences);
+    uint64_t extra = uma_minus(peak, later);
+    if (extra == 0) {
+        uint64_t step = uma_times(serve->sequences, uma_times(6, model->vocab));
+        uma_estimate_add(e, UMA_TERM_ACTIVATIONS, step, 0, 1, "one decoding step", "logits of a step",
+                         "%" PRIu64 " sequences x %" PRIu64 " vocab x 6 B", serve->sequences, model->vocab);
+        return;
+    }
+    double below = 1.0; /* published tables differ on whether the prefill is in them: Qwen3's (4.51) are without, Qwen2.5's (4.46) with */
+    if (head > layers) {
+        uma_estimate_add(e, UMA_TERM_ACTIVATIONS, extra, 0.1, 0.1, "transformers before 4.45, and model code without logits_to_keep",
+                         "logits of the prompt",
+                         "%" PRIu64 " tokens x %" PRIu64 " vocab x %d B + hidden states - cache not yet there %" PRIu64, p->chunk,
+                         model->vocab, serve->logits == UMA_LOGITS_ALL ? 2 : 6, later);
+        return;
+    }
+    uma_estimate_add(e, UMA_TERM_ACTIVATIONS, extra, below, 0.15, "fitted on Qwen2.5 0.5B and 7B, checked on 1.5B to 72B",
+                     "prefill of the prompt",
+                     "%" PRIu64 " tokens x (6 B x %" PRIu64 " ffn + 8 B x %u hidden) + scores %" PRIu64 " - cache not yet there %" PRIu64,
+                     p->chunk, w->ffn, model->hidden, p->scores, later);
+}
+
+static void advise(struct uma_estimate *e, const struct uma_serve *serve, const struct prefill *p) {
+    uma_estimate_flag(e, "max_new_tokens=%" PRIu64 " in generate(): the cache grows with every token, nothing else bounds it",
+                      uma_minus(serve->context, serve->prompt_tokens));
+    if (p->chunk > 4096)
+        uma_estimate_flag(e, "prefill_chunk_size=2048 in generate(): activations of %" PRIu64 " prompt tokens shrink to those of 2048",
+                          p->chunk);
+    uma_estimate_flag(e, "device_map=\"cuda\", low_cpu_mem_usage: tensors go to the device one by one; a model made on the CPU and moved "
+                         "with .to(\"cuda\") is in the one pool twice");
+    if (uma_format_bits(serve->key_format) >= 16)
+        uma_estimate_flag(e, "cache_implementation=\"quantized\" in generate(): a cache of 4 or 2 bits beside a 16-bit rest of 128 tokens");
+    if (serve->logits != UMA_LOGITS_LAST)
+        uma_estimate_warn(e, "this transformers computes logits of every prompt token; 4.45 and later only of the last");
+}
+
+int uma_plan_serve_transformers(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate,
+                                struct uma_error *err) {
+    (void)err;
+    struct uma_estimate e = { 0 };
+    uint64_t ranks = uma_times(serve->tp, serve->pp); /* device_map spreads layers, tp_plan their matrices: the share is the same */
+    struct uma_widths w;
+    uma_serve_widths(model, &w);
+    (void)add_weights(&e, model, serve, ranks);
+
+    struct uma_kv kv;
+    uma_serve_kv(model, serve, &kv);
+    uint64_t cache = uma_divide_up(kv.total, serve->pp);
+    uma_estimate_add(&e, UMA_TERM_KV_CACHE, cache, 0.01, 0.02, "transformers DynamicCache", "KV cache",
+                     "%" PRIu64 " tokens x %" PRIu64 " B x %" PRIu64 " sequences / %u", serve->context, kv.per_token, serve->sequences,
+                     serve->pp);
+    struct prefill p;
+    measure_prefill(model, serve, &w, &p);
+    add_prefill(&e, model, serve, &p, &kv, &w);
+    if (serve->logits == UMA_LOGITS_ALL_FP32)
+        uma_estimate_add(&e, UMA_TERM_OVERHEAD, uma_divide_up(rotary_cache(model), ranks), 1, 1, "modeling_qwen2.py at v4.38",
+                         "cosines and sines per layer", "%" PRIu64 " positions x head_dim x 4 B x layers", model->max_position);
+    uint64_t scratch = dequantised(model, serve, &w);
+    if (scratch > 0)
+        uma_estimate_add(&e, UMA_TERM_OVERHEAD, scratch, 1, 1, "bitsandbytes, AutoAWQ and ExLlama unpack before a large product",
+                         "one matrix in 16 bits", "%u hidden x %" PRIu64 " ffn x 2 B", model->hidden, w.ffn);
+    uma_estimate_add(&e, UMA_TERM_OVERHEAD, WORKSPACE, 0.75, 2, "PyTorch CUDABlas.cpp; Qwen's tables leave 20 to 90 MiB",
+                     "cuBLAS workspace", "32 MiB");
+    uma_estimate_sum(&e);
+
+    /* Every step's torch.cat makes a layer's cache anew, one token longer: blocks of every size stay in the caching allocator. Qwen-7B's
+     * published 23.2 GB at 8192 tokens are 1.3 x of what is allocated, its 15.2 GB at 512 tokens 1.03 x. */
+    uint64_t holes = uma_plus(uma_scale(cache, 0.25), uma_scale(e.groups[UMA_TERM_ACTIVATIONS], 0.1));
+    e.reserved = uma_plus(e.total, holes);
+    e.context = TORCH_CONTEXT;
+    e.host = PYTHON_HOST;
+    e.device = uma_plus(uma_plus(e.reserved, e.context), e.host);
+    e.device_high = uma_plus(uma_plus(uma_plus(e.high, uma_times(2, holes)), e.context), e.host);
+    uma_load_into(model, serve, &e);
+    advise(&e, serve, &p);
+    *ret_estimate = e;
+    return 0;
+}
