@@ -594,8 +594,11 @@ struct uma_serve {
     int64_t gpu_layers;      /* -ngl; < 0: all */
     enum uma_truth flash_attention, cuda_graphs, compile;
     bool full_window, mla_expanded, mla_transposed;
-    bool no_mtp;                  /* do not load MTP layers */
-    bool mtp;                     /* speculate with them */
+    uint64_t
+        mla_batch; /* ik_llama.cpp -mla 2 and 3 multiply the latent out for a prompt, so many bytes (-amb) at once; UINT64_MAX: all heads at
+                           once; 0: no, as llama.cpp, whose queries meet the latent itself */
+    bool no_mtp;   /* do not load MTP layers */
+    bool mtp;      /* speculate with them */
     uint64_t draft_bytes;         /* a drafter's weights and cache, already computed */
     uint64_t projector_bytes;     /* a separate projector file (mmproj) */
     uint64_t prompt_tokens;       /* transformers: prefill length (unchunked, unless batched_tokens is less); 0: context */

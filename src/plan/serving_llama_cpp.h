@@ -10,7 +10,8 @@
  *              queries and their rotated copy, K, V and the result, with it            4 u (3 q + kv + 3 E) and the masks
  *   ffn        gate and up, around them residual, norm, result                         4 u (2 F + 3 E) and the masks
  *   experts    of the k chosen: the activations and the results to be weighted         4 u (k F + k E + 3 E) and the masks
- *   latent     MLA as the model stores it: K and V of all heads and the whole context  n_ctx x heads (4 (nope + v) + 2 (nope + 2 rope))
+ *   latent     ik_llama.cpp's MLA: K and V of all heads for the whole context          n_ctx x heads x 2 (nope + rope + v), products <= -amb,
+ *              and queries and results                                                 4 u (2 q + 3 E) and the masks
  * A mask is n_ctx x u in fp32, and again in fp16 for flash attention; models with sliding windows have a second one. In the output stage no
  * mask is alive any more.
  */

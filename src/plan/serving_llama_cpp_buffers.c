@@ -18,22 +18,25 @@ static uint64_t masks(const struct uma_widths *w, const struct uma_serve *serve,
     return uma_times(kinds, uma_times(serve->flash_attention == UMA_YES ? 6 : 4, one));
 }
 
-/* MLA kept as the latent, but multiplied out for a prompt (ik_llama.cpp -mla 2 and 3): fp32 products of all heads, then K in fp16 with the
- * rotary part repeated for every head. llama.cpp itself multiplies queries by the latent instead: one head of 576, as `attention` has it. */
+/*
+ * MLA kept as the latent, but multiplied out for a prompt (ik_llama.cpp, -mla 2 and 3): the products of some heads in fp32, as many as -amb
+ * allows, and K and V of all heads in fp16. llama.cpp itself multiplies queries by the latent instead: `attention` has it.
+ */
 static uint64_t latent(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w, uint64_t context) {
-    if (!w->mla || !serve->mla_transposed)
+    if (!w->mla || serve->mla_batch == 0 || serve->mla_expanded)
         return 0;
-    uint64_t per_head = 0;
+    uint64_t value = 0;
     for (uint32_t i = 0; i < model->layer_count; i++)
         if (model->layers[i].mixer == UMA_MIXER_MLA)
-            per_head = MAX_OF(per_head, 4 * ((uint64_t)model->qk_nope_dim + model->layers[i].v_head_dim) +
-                                            2 * ((uint64_t)model->qk_nope_dim + 2 * (uint64_t)model->qk_rope_dim));
-    return uma_times(per_head, uma_times(w->heads, context));
+            value = MAX_OF(value, model->layers[i].v_head_dim);
+    uint64_t heads = uma_times(w->heads, context), nope = model->qk_nope_dim, rope = model->qk_rope_dim;
+    uint64_t products = uma_times(heads, uma_times(4, nope + value));
+    return uma_plus(MIN_OF(products, serve->mla_batch), uma_times(heads, uma_times(2, nope + rope + value)));
 }
 
 /* Width of the queries and of the results of attention, elements per token. */
 static uint64_t query_width(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w) {
-    if (w->mla && !serve->mla_expanded) /* absorbed: every head's query has the width of the latent */
+    if (w->mla && !serve->mla_expanded && serve->mla_batch == 0) /* absorbed: every head's query has the width of the latent */
         return MAX_OF(w->q, uma_times(w->heads, (uint64_t)model->kv_lora_rank + model->qk_rope_dim));
     return w->q;
 }
