@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * training_megatron.h - what a layer of a Megatron-Core model keeps from its forward to its backward pass, on one rank.
+ *
+ * Start: Korthikanti et al., Reducing Activation Recomputation (arXiv:2205.05198), there for GPT with dropout: 34 s b h bytes and 5 a s^2 b of
+ * scores per layer. Here each tensor is counted by itself, so that GQA, SwiGLU, RMSNorm without dropout, flash attention, MLA, experts and
+ * Mamba follow from the same list. Checked on memory that Megatron-LM's functional tests record (tests/functional_tests/test_cases).
+ */
+#pragma once
+
+#include "plan/sharding.h"
+
+struct uma_megatron_job {
+    const struct uma_model *model;
+    const struct uma_train *train;
+    struct uma_sharding sharding;
+    uint64_t tokens;                                          /* of a micro batch on this rank: divided by cp */
+    uint64_t seq;                                             /* the whole sequence: what a score row is long */
+    uint32_t sequence_shards;                                 /* tp with sequence parallelism, else 1: what divides norms and residuals */
+    bool transformer_engine, scores_kept, dropout, fp8, half; /* half: fp16, not bf16 */
+};
+struct uma_megatron_job uma_megatron_job_of(const struct uma_model *model, const struct uma_train *train);
+
+/* Bytes that one layer keeps of one micro batch, what selective checkpointing names left out. */
+uint64_t uma_megatron_layer_activations(const struct uma_megatron_job *job, uint32_t layer);
+/* Of that, bytes that depend on how many tokens the router sends here. */
+uint64_t uma_megatron_expert_activations(const struct uma_megatron_job *job, uint32_t layer);
