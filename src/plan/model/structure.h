@@ -25,5 +25,7 @@ int uma_model_string(char **string, const char *value);
  * stood in totals is replaced; class_format UNKNOWN counts as bf16. Sums saturate.
  */
 void uma_structure_count(struct uma_model *model);
+/* Parameters of one layer, its vectors included (what an MTP layer that repeats it has). */
+uint64_t uma_structure_layer_params(const struct uma_model *model, uint32_t layer);
 /* Bytes of so many elements in a class's format (UNKNOWN: bf16). */
 uint64_t uma_class_bytes(const struct uma_model *model, enum uma_class class_, uint64_t params);
