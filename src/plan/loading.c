@@ -101,3 +101,63 @@ void uma_plan_load(const struct uma_model *model, enum uma_engine engine, enum u
     }
     *ret_load = load;
 }
+
+static bool wide(enum uma_format f) {
+    return f == UMA_FORMAT_UNKNOWN || f == UMA_FORMAT_F32 || f == UMA_FORMAT_F16 || f == UMA_FORMAT_BF16;
+}
+
+/* Weights of the linears as stored: what a quantiser turns into something else. */
+static uint64_t linear_bytes(const struct uma_model *model) {
+    uint64_t bytes = 0;
+    for (unsigned c = UMA_CLASS_ATTENTION; c <= UMA_CLASS_EXPERTS; c++)
+        bytes = uma_plus(bytes, model->totals[c].bytes);
+    return bytes;
+}
+
+/*
+ * What an engine holds twice for a while:
+ * - quantising on load (vLLM and SGLang --quantization fp8, bitsandbytes): the 16-bit layer beside its quantised one, layer by layer where the
+ *   loader streams; releases that quantise after loading have the whole 16-bit model first (sglang issue 8337 kept both).
+ * - Marlin repacking of 4-bit weights: a layer and its repacked copy (process_weights_after_loading goes layer by layer).
+ */
+static uint64_t growth_bytes(const struct uma_model *model, const struct uma_serve *serve) {
+    uint32_t ranks = (serve->tp ? serve->tp : 1), layers = model->layer_count ? model->layer_count : 1;
+    uint64_t stored = linear_bytes(model) / ranks;
+    if (serve->engine != UMA_ENGINE_VLLM && serve->engine != UMA_ENGINE_SGLANG)
+        return 0;
+    if (serve->weights != UMA_FORMAT_UNKNOWN && !wide(serve->weights) && wide(model->class_format[UMA_CLASS_ATTENTION]))
+        return uma_minus(stored, uma_scale(stored, uma_format_bits(serve->weights) / 16)); /* all of it still in 16 bits */
+    bool four_bits = false;
+    for (unsigned c = UMA_CLASS_ATTENTION; c <= UMA_CLASS_EXPERTS; c++)
+        four_bits |= model->totals[c].bytes > 0 && !wide(model->class_format[c]) && uma_format_bits(model->class_format[c]) < 6;
+    return four_bits ? stored / layers : 0;
+}
+
+void uma_load_serve(const struct uma_model *model, const struct uma_serve *serve, uint64_t resident, struct uma_load *ret_load) {
+    struct uma_load load;
+    uma_plan_load(model, serve->engine, serve->loader, resident, serve->read_bytes_per_second, &load);
+    load.growth = growth_bytes(model, serve);
+    load.peak = uma_plus(load.peak, load.growth);
+    load.needs_available = load.peak;
+    load.needs_free = uma_plus(load.peak, load.page_cache);
+    *ret_load = load;
+}
+
+void uma_load_into(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate) {
+    uint64_t resident = 0;
+    for (uint32_t i = 0; i < estimate->term_count; i++)
+        if (estimate->terms[i].group == UMA_TERM_WEIGHTS)
+            resident = uma_plus(resident, estimate->terms[i].bytes);
+    uint64_t before = uma_plus(estimate->context, estimate->host); /* the process stands before it loads */
+    uma_load_serve(model, serve, uma_plus(resident, before), &estimate->load);
+    const struct uma_load *load = &estimate->load;
+    if (load->needs_free > uma_plus(estimate->device, estimate->device / 10) && load->page_cache)
+        uma_estimate_warn(estimate,
+                          "loading fills the page cache with %.1f GiB of files: MemAvailable does not fall by it, MemFree does, and GPU "
+                          "allocations on a GB10 can fail for want of free pages",
+                          (double)load->page_cache / 0x1p30);
+    if (load->peak > estimate->device)
+        uma_estimate_warn(estimate, "loading peaks at %.1f GiB, above the %.1f GiB the job needs later: %s loading stages %.1f GiB%s",
+                          (double)load->peak / 0x1p30, (double)estimate->device / 0x1p30, load->loader, (double)load->staging / 0x1p30,
+                          load->growth ? " and weights are quantised or repacked after they are read" : "");
+}

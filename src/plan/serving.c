@@ -181,6 +181,9 @@ int uma_plan_serve(const struct uma_model *model, const struct uma_serve *serve,
         [UMA_ENGINE_LLAMA_CPP] = uma_plan_serve_llama_cpp,
         [UMA_ENGINE_OLLAMA] = uma_plan_serve_llama_cpp,
         [UMA_ENGINE_TRANSFORMERS] = uma_plan_serve_transformers,
+        [UMA_ENGINE_VLLM] = uma_plan_serve_vllm,
+        [UMA_ENGINE_SGLANG] = uma_plan_serve_sglang,
+        [UMA_ENGINE_TRT_LLM] = uma_plan_serve_trt_llm,
     };
     if (serve->engine <= UMA_ENGINE_UNKNOWN || serve->engine >= UMA_ENGINE_COUNT || !engines[serve->engine])
         return uma_error_text(err, EINVAL, "no such engine; one of vllm, sglang, llama.cpp, ollama, trt-llm, transformers");

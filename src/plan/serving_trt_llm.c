@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TensorRT-LLM. free_gpu_memory_fraction is a fraction of what is free after the weights are loaded and a step of the largest size has run;
+ * that much becomes KV cache, in blocks of 32 tokens (tensorrt_llm/_torch/pyexecutor/_util.py, KvCacheCreator). A sequence keeps max_seq_len.
+ */
+#include "plan/serving.h"
+
+#include "plan/serving_common.h"
+
+/*
+ * What a rank holds beside weights and activations: CUDA context, cuBLAS and attention workspaces, sampler, captured graphs of the dry run.
+ * Fitted on AIConfigurator's published maximum sequences of Llama-3.1-8B on an H100 (tp 1: 2.1..2.5 GiB with the context are open between
+ * n and n + 1 sequences of six settings), checked on GB300, which takes 0.6..1 GiB more: 0.4 % of its memory.
+ */
+static const uint64_t runtime = UINT64_C(1946) << 20;
+/*
+ * All-reduce workspaces beside NCCL's own buffers. The same rows: 1.2 GiB more with two ranks than with one, 2.0 with four, on both devices;
+ * a doubling adds 0.8.
+ */
+static uint64_t all_reduce_bytes(const struct uma_serve *serve) {
+    uint64_t bytes = 0;
+    for (uint32_t ranks = serve->tp; ranks > 1; ranks /= 2)
+        bytes += bytes ? UINT64_C(819) << 20 : UINT64_C(1229) << 20;
+    return bytes;
+}
+
+/* The engine's processes on the host: as vLLM's. */
+static const uint64_t host_bytes = UINT64_C(3) << 30, host_high = UINT64_C(4608) << 20;
+
+void uma_serve_fixed_trt_llm(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate,
+                             struct uma_serve_budget *ret_budget) {
+    uma_serve_add_weights(model, serve, estimate);
+    uint64_t per_token = uma_serve_token_bytes(model, serve->tp);
+    uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, uma_times(serve->batched_tokens, per_token), 0.3, 0.7,
+                     "widest layer; within 15 % of AIConfigurator's 2 x tokens x h x (11, 6.5, 5)", "largest step", "%llu tokens x %llu B",
+                     (unsigned long long)serve->batched_tokens, (unsigned long long)per_token);
+    uma_estimate_add(estimate, UMA_TERM_OVERHEAD, runtime, 0.3, 0.6, "fitted on AIConfigurator's capacity rows of one H100", "runtime",
+                     "workspaces, sampler, graphs");
+    uint64_t all_reduce = all_reduce_bytes(serve);
+    if (all_reduce)
+        uma_estimate_add(estimate, UMA_TERM_OVERHEAD, all_reduce, 0.3, 0.3, "fitted on the same rows with 2 and 4 ranks",
+                         "all-reduce and NCCL", "1.2 GiB for 2 ranks, 0.8 GiB more for each doubling");
+    uma_estimate_sum(estimate);
+    *ret_budget = (struct uma_serve_budget){ .of = uma_minus(serve->pool, uma_plus(estimate->total, UMA_SERVE_CONTEXT_BYTES)) };
+}
+
+int uma_plan_serve_trt_llm(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate,
+                           struct uma_error *err) {
+    (void)err;
+    struct uma_estimate estimate = { 0 };
+    struct uma_serve_budget budget;
+    uma_serve_fixed_trt_llm(model, serve, &estimate, &budget);
+    uint64_t needed = uma_serve_kv_bytes(model, serve, serve->context, serve->sequences);
+    uma_serve_add_kv(model, serve, &budget, needed, &estimate);
+    if (budget.of)
+        uma_estimate_flag(&estimate, "--kv_cache_free_gpu_memory_fraction %.2f", uma_serve_fraction(needed, budget.of));
+    uma_estimate_flag(&estimate, "--max_seq_len %llu", (unsigned long long)serve->context);
+    uma_estimate_flag(&estimate, "--max_batch_size %llu", (unsigned long long)serve->sequences);
+    uma_estimate_flag(&estimate, "--max_num_tokens %llu", (unsigned long long)serve->batched_tokens);
+    uma_serve_finish(model, serve, host_bytes, host_high, &estimate);
+    uma_estimate_warn(&estimate,
+                      "free_gpu_memory_fraction is of what is free AFTER the weights, 0.9 by default, and on one pool \"free\" is what the "
+                      "whole system has left: a lower value frees memory for others and costs cache alone");
+    *ret_estimate = estimate;
+    return 0;
+}
