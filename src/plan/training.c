@@ -2,6 +2,9 @@
 #include "plan/training.h"
 
 #include "base/error.h"
+#include "plan/training_parts.h"
+
+#include <string.h>
 
 /* Beyond what any job has; below what makes the arithmetic of a formula's text meaningless. */
 enum { TOKENS_MAX = 1 << 30, RANKS_MAX = 1 << 20, RANK_MAX = 1 << 16 };
@@ -45,5 +48,59 @@ int uma_training_check(const struct uma_model *model, const struct uma_train *tr
     for (uint32_t i = 0; i < model->layer_count; i++)
         if (model->layers[i].mixer == UMA_MIXER_ATTENTION && model->layers[i].heads > 0 && train->tp > model->layers[i].heads)
             return uma_error_text(err, EINVAL, "tp %u: layer %u has %u attention heads", train->tp, i, model->layers[i].heads);
+    return 0;
+}
+
+/* Families that came with transformers 4.45 or later: whoever trains them has its loss. For the others autocast is taken for the sign of today's
+ * stack; rows without it (fms-acceleration's first benchmark) hold 16-bit logits beside the fp32 ones. */
+static bool older_transformers(const struct uma_model *model, const struct uma_train *train) {
+    static const char *const later[] = { "granite", "qwen3",   "gemma3",  "gemma4", "olmo", "glm4",
+                                         "smollm",  "gpt_oss", "gpt-oss", "phi4",   "lfm2", "mllama" };
+    if (train->framework != UMA_FRAMEWORK_TORCH || train->autocast != UMA_NO)
+        return false;
+    for (size_t i = 0; model->architecture && i < sizeof later / sizeof *later; i++)
+        if (strncmp(model->architecture, later[i], strlen(later[i])) == 0)
+            return false;
+    return true;
+}
+
+static void job_of(const struct uma_model *model, const struct uma_train *train, struct uma_training_job *job) {
+    *job = (struct uma_training_job){
+        .model = model, .train = train, .tokens = uma_training_tokens(train), .ranks = uma_training_data_parallel(train)
+    };
+    job->sequence = train->seq > 0 ? train->seq : 2048;
+    if (model->details.positions > 0 && job->sequence > model->details.positions && train->tokens == 0) {
+        /* a learned table of positions has no more: longer samples are cut */
+        job->sequence = model->details.positions;
+        job->tokens = uma_times(train->batch, job->sequence);
+    }
+    if (train->objective == UMA_OBJECTIVE_DPO || train->objective == UMA_OBJECTIVE_ORPO)
+        job->tokens = uma_times(job->tokens, 2); /* chosen and rejected in one forward (TRL's concatenated_forward) */
+    job->element = train->compute == UMA_FORMAT_F32 ? 4 : 2;
+    job->residual = train->residual == UMA_FORMAT_F32 && train->shard != UMA_SHARD_FSDP ? 4 : job->element;
+    job->shard_states = train->shard == UMA_SHARD_FSDP || train->shard == UMA_SHARD_ZERO1 || train->shard == UMA_SHARD_ZERO2 ||
+                        train->shard == UMA_SHARD_ZERO3;
+    job->shard_gradients = job->shard_states && train->shard != UMA_SHARD_ZERO1;
+    job->shard_weights = train->shard == UMA_SHARD_FSDP || train->shard == UMA_SHARD_ZERO3;
+    job->autocast = train->autocast == UMA_YES;
+    job->older = older_transformers(model, train);
+    job->fused_kernels = train->loss == UMA_LOSS_FUSED || train->loss == UMA_LOSS_FUSED_LINEAR ||
+                         train->framework == UMA_FRAMEWORK_UNSLOTH || train->compile == UMA_YES;
+    uma_training_states_of(job);
+    uma_training_activations_of(job);
+    uma_training_loss_of(job);
+}
+
+int uma_plan_train(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate, struct uma_error *err) {
+    struct uma_train filled = *train;
+    uma_train_defaults(model, &filled);
+    int r = uma_training_check(model, &filled, err);
+    if (r < 0)
+        return r;
+    struct uma_training_job job;
+    job_of(model, &filled, &job);
+    struct uma_estimate estimate = { 0 };
+    uma_training_assemble(&job, &estimate);
+    *ret_estimate = estimate;
     return 0;
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loss: logits, their copies and their gradient, by kernel and framework. For models with large vocabularies this is the peak of the job.
+ */
+#include "plan/training_parts.h"
+
+#include <math.h>
+
+/* Positions whose logits exist at once in fused linear losses: Liger takes chunks so that they are about as large as the hidden states
+ * (liger_kernel fused_linear_cross_entropy: chunks of tokens x hidden / vocab, a power of two); torchtune 8 chunks; Unsloth's about as Liger. */
+static double chunk_share(const struct uma_training_job *job) {
+    if (job->train->loss == UMA_LOSS_CHUNKED)
+        return 1.0 / 8;
+    double share = job->model->vocab > 0 ? (double)job->model->hidden / (double)job->model->vocab : 1;
+    return share > 1 ? 1 : share;
+}
+
+static void set(struct uma_training_loss *loss, const struct uma_training_job *job, double logit, double hidden, const char *what,
+                const char *source) {
+    loss->per_logit = logit;
+    loss->per_hidden = hidden;
+    loss->per_token = uma_plus(uma_scale(job->model->vocab, logit), uma_scale(job->model->hidden, hidden));
+    loss->what = what;
+    loss->source = source;
+}
+
+void uma_training_loss_of(struct uma_training_job *job) {
+    struct uma_training_loss *loss = &job->loss;
+    *loss = (struct uma_training_loss){ 0 };
+    const struct uma_train *train = job->train;
+    switch (train->loss) {
+    case UMA_LOSS_FUSED_LINEAR:
+        set(loss, job, 6 * chunk_share(job), 4, "fused linear loss",
+            "Liger-Kernel: logits of one chunk in 16 bits and fp32, gradient of the hidden states");
+        if (train->method == UMA_METHOD_FULL)
+            loss->fixed =
+                uma_times(uma_times(job->model->vocab, job->model->hidden), job->element); /* made in forward, kept until backward */
+        return;
+    case UMA_LOSS_CHUNKED:
+        set(loss, job, 2 + 12 * chunk_share(job), 4, "logits, chunked loss",
+            "torchtune CEWithChunkedOutputLoss: 16-bit logits of all positions, fp32 copies of one of 8 chunks");
+        return;
+    case UMA_LOSS_FUSED:
+        if (job->older)
+            set(loss, job, 10, 4, "logits and their gradient", "fms-acceleration rows with fused cross entropy, transformers before 4.45");
+        else
+            set(loss, job, 8, 5, "logits and their gradient",
+                "fp32 logits and the shifted copy that becomes their gradient (fused cross entropy of Unsloth and fms-acceleration)");
+        return;
+    default:
+        if (job->older)
+            set(loss, job, 14, 6, "logits, softmax, gradient", "transformers before 4.45: 16-bit, fp32 and shifted logits, log-softmax");
+        else
+            set(loss, job, 12, 8, "logits, softmax, gradient",
+                "transformers' causal loss: fp32 logits, shifted copy or log-softmax, gradient, 4 B each");
+    }
+}
