@@ -97,6 +97,10 @@ int uma_plan_train(const struct uma_model *model, const struct uma_train *train,
     int r = uma_training_check(model, &filled, err);
     if (r < 0)
         return r;
+    if (filled.framework == UMA_FRAMEWORK_MEGATRON)
+        return uma_plan_train_megatron(model, &filled, ret_estimate, err);
+    if (filled.framework == UMA_FRAMEWORK_TORCHTITAN)
+        return uma_plan_train_titan(model, &filled, ret_estimate, err);
     struct uma_training_job job;
     job_of(model, &filled, &job);
     struct uma_estimate estimate = { 0 };
