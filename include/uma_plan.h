@@ -243,6 +243,8 @@ struct uma_model {
     struct uma_tensor_total totals[UMA_CLASS_COUNT];
     char *quantisation; /* quant_method or the file type ("gptq", "modelopt NVFP4", "Q4_K - Medium"); NULL: none */
     uint32_t quant_group;
+    enum uma_format
+        kv_format; /* what the checkpoint asks its KV cache to be kept in (kv_cache_quant_algo, kv_cache_scheme); UNKNOWN: nothing */
 
     /* files; 0 where nothing was read */
     uint32_t file_count;

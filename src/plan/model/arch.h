@@ -35,6 +35,8 @@ enum uma_arch_flag {
     ARCH_CONV_BIAS = 1 << 24,
     ARCH_MOE_DENSE = 1 << 25,    /* the dense block stands beside the experts of one layer (Gemma 4) */
     ARCH_RESIDUAL_FFN = 1 << 26, /* feed-forward after Mamba layers, too */
+    ARCH_MTP_DENSE = 1 << 28,    /* MTP layers repeat the first, dense layer (Step 3.5: 0.8 B beside 196 B; MiMo-V2) */
+    ARCH_NO_MTP = 1 << 29,       /* the configuration counts MTP layers that the released weights do not have (MiniMax-M2) */
     ARCH_MQA = 1 << 27,          /* one key-value head where the configuration is silent */
 };
 

@@ -34,7 +34,8 @@ static char kind_of_word(const char *word) {
     for (size_t i = 0; i < ELEMENTS(words); i++)
         if (strcmp(word, words[i].word) == 0)
             return words[i].kind;
-    return 0;
+    /* new kinds of softmax attention get new names ("deepseek_sparse_attention") */
+    return strstr(word, "sliding") ? KIND_SLIDING : strstr(word, "attention") ? KIND_FULL : 0;
 }
 
 static char kind_of_letter(char letter) {

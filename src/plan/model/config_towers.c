@@ -26,7 +26,9 @@ static uint64_t tower_params(struct uma_config *config, const json_t *vision, bo
     uint64_t sum = uma_times(layers, layer);
     sum = uma_plus(sum, uma_times(width, uma_times(uma_times(patch, patch), uma_times(3, frames))));
     sum = uma_plus(sum, uma_times(width, positions));
-    return uma_plus(sum, uma_plus(uma_times(merged, merged), uma_times(merged, out)));
+    /* Qwen3-VL has a projector more for each layer whose features it injects */
+    uint64_t projectors = uma_plus(1, json_array_size(json_object_get(vision, "deepstack_visual_indexes")));
+    return uma_plus(sum, uma_times(projectors, uma_plus(uma_times(merged, merged), uma_times(merged, out))));
 }
 
 static void vision(struct uma_config *config) {
@@ -73,11 +75,14 @@ static void mtp(struct uma_config *config) {
     struct uma_model *model = config->model;
     uint64_t n = uma_config_number(config, "num_nextn_predict_layers|mtp_num_hidden_layers|num_mtp_modules|num_mtp_layers|mtp_num_layers",
                                    UMA_MODEL_LAYERS_MAX, 0);
-    if (n == 0 || (config->arch && strncmp(config->arch->names, "minimax", 7) == 0 && !uma_config_flag(config, "use_mtp", true)))
+    uint32_t flags = config->arch ? config->arch->flags : 0;
+    if (n == 0 || flags & ARCH_NO_MTP)
         return;
     uint64_t layer = 0;
     int64_t whole = last_layer(model, true, true);
-    if (whole >= 0)
+    if (flags & ARCH_MTP_DENSE)
+        layer = uma_structure_layer_params(model, 0);
+    else if (whole >= 0)
         layer = uma_structure_layer_params(model, (uint32_t)whole);
     else { /* layers of one half each (Nemotron-H): one of both */
         int64_t mixer = last_layer(model, true, false), ffn = last_layer(model, false, true);
@@ -87,7 +92,7 @@ static void mtp(struct uma_config *config) {
             layer = uma_plus(layer, uma_structure_layer_params(model, (uint32_t)ffn));
     }
     layer = uma_plus(layer, uma_plus(uma_times(2, uma_times(model->hidden, model->hidden)), uma_times(3, model->hidden)));
-    if (config->arch && config->arch->flags & ARCH_MTP_EMBED)
+    if (flags & ARCH_MTP_EMBED)
         layer = uma_plus(layer, uma_times(2, uma_times(model->vocab, model->hidden)));
     model->mtp_layers = (uint32_t)n;
     model->details.mtp_params = uma_times(n, layer);

@@ -161,6 +161,7 @@ static uint64_t context_tokens(const struct uma_kv_options *options) {
  * than a quarter more), filled up with layers that hold nothing; attention pages grow until a recurrent state fits into one. */
 struct kinds {
     uint64_t n[3], row[3]; /* full, sliding, recurrent; row: bytes per token, of state for recurrent */
+    uint64_t window;       /* tokens that a sliding layer holds */
 };
 
 static uint64_t group_size(const struct kinds *kinds) {
@@ -190,7 +191,7 @@ static uint64_t hybrid_padding(const struct kinds *kinds, uint64_t context) {
     }
     uint64_t idle_sliding = round_up(kinds->n[1], group) - kinds->n[1];
     padding = uma_times(idle_full, uma_times(kinds->row[0], context));
-    return uma_plus(padding, uma_times(idle_sliding, uma_times(kinds->row[1], VLLM_BLOCK)));
+    return uma_plus(padding, uma_times(idle_sliding, uma_times(kinds->row[1], kinds->window)));
 }
 
 void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *options, struct uma_kv *ret_kv) {
@@ -211,6 +212,8 @@ void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *op
             kv.sequence = uma_plus(kv.sequence, uma_times(cost.extra_row, uma_divide_up(context, cost.extra_every)));
             extra_bits = uma_plus(extra_bits, uma_times(cost.extra_row, 256) / cost.extra_every);
         }
+        if (cost.window)
+            kinds.window = MAX_OF(kinds.window, kept);
         if (cost.row || cost.state) {
             kinds.n[kind]++;
             kinds.row[kind] = MAX_OF(kinds.row[kind], cost.state ? cost.state : cost.row);
