@@ -329,42 +329,57 @@ int uma_json_scan_u64(struct uma_json_scan *s, uint64_t *ret_value, struct uma_e
     return 0;
 }
 
-/* digits: at least one. */
-static int skip_digits(struct uma_json_scan *s, struct uma_error *err) {
+/* Digits, at least one. ret_value (may be NULL) saturates. */
+static int skip_digits(struct uma_json_scan *s, uint64_t *ret_value, struct uma_error *err) {
+    uint64_t value = 0;
     int c = next_byte(s, err);
     if (c >= 0 && (c < '0' || c > '9'))
         return c == 0 && s->at == s->end ? cut_short(s, err) : unexpected(s, "a digit", err);
     while (c >= '0' && c <= '9') {
+        if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (unsigned)(c - '0'), &value))
+            value = UINT64_MAX;
         s->at++;
         c = next_byte(s, err);
     }
+    if (ret_value)
+        *ret_value = value;
     return c < 0 ? c : 0;
 }
 
-static int skip_number(struct uma_json_scan *s, struct uma_error *err) {
-    if (*s->at == '-')
+static int skip_exponent(struct uma_json_scan *s, struct uma_error *err) {
+    s->at++;
+    int c = next_byte(s, err);
+    if (c == '+' || c == '-')
         s->at++;
-    int c = next_byte(s, err), r;
+    return c < 0 ? c : skip_digits(s, NULL, err);
+}
+
+int uma_json_scan_number(struct uma_json_scan *s, uint64_t *ret_whole, struct uma_error *err) {
+    uint64_t whole = 0;
+    int c = uma_json_scan_peek(s, err), r = 0;
+    if (c < 0)
+        return c;
+    bool negative = c == '-';
+    if (negative)
+        s->at++;
+    c = next_byte(s, err);
     if (c == '0')
         s->at++;
-    else if ((r = skip_digits(s, err)) < 0)
-        return r;
-    c = next_byte(s, err);
+    else
+        r = skip_digits(s, &whole, err);
+    if (r < 0 || (c = next_byte(s, err)) < 0)
+        return r < 0 ? r : c;
     if (c == '.') {
         s->at++;
-        r = skip_digits(s, err);
-        if (r < 0)
-            return r;
-        c = next_byte(s, err);
+        r = skip_digits(s, NULL, err);
+        if (r < 0 || (c = next_byte(s, err)) < 0)
+            return r < 0 ? r : c;
     }
-    if (c == 'e' || c == 'E') {
-        s->at++;
-        c = next_byte(s, err);
-        if (c == '+' || c == '-')
-            s->at++;
-        return skip_digits(s, err);
-    }
-    return c < 0 ? c : 0;
+    if (c == 'e' || c == 'E')
+        r = skip_exponent(s, err);
+    if (r == 0 && ret_whole)
+        *ret_whole = negative ? 0 : whole;
+    return r;
 }
 
 static int skip_word(struct uma_json_scan *s, struct uma_error *err) {
@@ -416,7 +431,7 @@ static int skip_start(struct uma_json_scan *s, struct nesting *n, struct uma_err
     if (c == '"')
         return uma_json_scan_string(s, NULL, 0, NULL, err);
     if (c == '-' || (c >= '0' && c <= '9'))
-        return skip_number(s, err);
+        return uma_json_scan_number(s, NULL, err);
     return skip_word(s, err);
 }
 

@@ -52,6 +52,11 @@ int uma_json_scan_element(struct uma_json_scan *scan, bool *first, struct uma_er
 int uma_json_scan_string(struct uma_json_scan *scan, char *into, size_t size, size_t *ret_length, struct uma_error *err);
 /* An integer from 0 to 2^64-1 without fraction or exponent. */
 int uma_json_scan_u64(struct uma_json_scan *scan, uint64_t *ret_value, struct uma_error *err);
+/*
+ * Any number; ret_whole (may be NULL) is its whole part without the exponent, saturated, 0 when negative: a total_size may be written
+ * "15000000000.0", and a count of bits "4.0".
+ */
+int uma_json_scan_number(struct uma_json_scan *scan, uint64_t *ret_whole, struct uma_error *err);
 /* Any value, checked and left out. ret_values (may be NULL) is increased by the values in it. */
 int uma_json_scan_skip(struct uma_json_scan *scan, uint64_t *ret_values, struct uma_error *err);
 /* Only white space may follow. */

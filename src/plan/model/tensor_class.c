@@ -348,3 +348,8 @@ enum uma_class uma_tensor_class(const char *name, size_t length, bool vector, co
         return UMA_CLASS_EMBEDDING;
     return class_of_matrix(&reading, model);
 }
+
+int64_t uma_tensor_layer(const char *name, size_t length) {
+    struct reading reading = read_name(name, length);
+    return reading.in_layer ? (int64_t)reading.layer : -1;
+}

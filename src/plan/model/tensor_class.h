@@ -15,6 +15,8 @@
  * Kimi and MiniMax name the matrices of linear attention like those of softmax attention.
  */
 enum uma_class uma_tensor_class(const char *name, size_t length, bool vector, const struct uma_model *model);
+/* The number of the layer that a name stands in, or -1. */
+int64_t uma_tensor_layer(const char *name, size_t length);
 
 /* ---- safetensors: packed values and what belongs to them ---------------------------------------------------- */
 
