@@ -551,6 +551,7 @@ struct uma_train {
                                    turns them (--residual; QLoRA by plain transformers + peft) */
     enum uma_truth dropout; /* masks of hidden and attention dropout are kept; MAYBE: no, but Megatron's default for GPT-2-like models */
     enum uma_truth transformer_engine; /* Megatron's layers by TransformerEngine; MAYBE: yes */
+    enum uma_truth grouped_gemm;       /* experts computed in one grouped multiplication; MAYBE: yes */
     enum uma_truth deterministic;      /* deterministic kernels: CUBLAS_WORKSPACE_CONFIG=:4096:8 */
     uint32_t vocab_multiple;           /* vocabulary padded to this x tp; 0: the framework's default (Megatron 128) */
     uint32_t compute_capability;       /* of the GPU, x 10: 80, 90, 100, 121; 0: not stated. Decides the libraries' workspaces */

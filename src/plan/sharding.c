@@ -153,6 +153,26 @@ struct uma_rank_params uma_sharding_layer_params(const struct uma_sharding *shar
     return params;
 }
 
+uint64_t uma_sharding_layer_adapter(const struct uma_sharding *sharding, const struct uma_model *model, uint32_t index, uint32_t rank,
+                                    uint64_t targets) {
+    struct uma_linear linears[UMA_LINEARS_PER_LAYER_MAX];
+    size_t n = uma_model_linears(model, index, linears);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct uma_linear *l = &linears[i];
+        bool named = targets == 0 ? l->role != UMA_LINEAR_ROUTER : (targets & UMA_LINEAR_BIT(l->role)) != 0;
+        if (!named)
+            continue;
+        /* the side that tensor parallelism cuts is cut in the adapter as well: inputs of row-parallel matrices, outputs of the others */
+        uint64_t parts = division(sharding, &model->layers[index], l->role);
+        uint64_t in = row_parallel(l->role) ? uma_divide_up(l->in, parts) : l->in,
+                 out = row_parallel(l->role) ? l->out : uma_divide_up(l->out, parts);
+        uint64_t copies = l->class_ == UMA_CLASS_EXPERTS ? uma_divide_up(l->copies, sharding->ep) : l->copies > 0 ? l->copies : 1;
+        sum = uma_plus(sum, uma_times(uma_times(uma_plus(in, out), rank), copies));
+    }
+    return sum;
+}
+
 uint64_t uma_sharding_vocab(uint64_t vocab, uint32_t multiple, uint32_t tp) {
     uint64_t unit = uma_times(multiple > 0 ? multiple : 1, tp > 0 ? tp : 1);
     uint64_t padded = uma_times(uma_divide_up(vocab, unit), unit);

@@ -10,28 +10,17 @@
 /* megatron/training/arguments.py: --make-vocab-size-divisible-by defaults to 128. */
 enum { VOCAB_MULTIPLE = 128 };
 
-static const char source_states[] = "Megatron-LM theoretical_memory_usage.py; distributed optimizer docs";
 static const char source_activations[] = "arXiv:2205.05198, tensor by tensor";
 static const char source_loss[] = "Megatron-LM tensor_parallel/cross_entropy.py";
 static const char source_schedule[] = "Megatron-LM pipeline_parallel/schedules.py";
 static const char source_workspace[] = "PyTorch CUDABlas.cpp, TransformerEngine module/base.py";
-
-/* What one rank of one stage holds. */
-struct stage {
-    uint32_t number; /* 1..pp */
-    bool first, last;
-    uint32_t layers, matrices;
-    uint64_t dense, experts, matrices_params;
-    uint64_t activations, routed; /* bytes of one micro batch through all its chunks; of that what the router decides */
-    uint64_t largest;             /* bytes of its largest layer */
-};
 
 static uint64_t vocab_of(const struct uma_megatron_job *job) {
     uint32_t multiple = job->train->vocab_multiple > 0 ? job->train->vocab_multiple : (uint32_t)VOCAB_MULTIPLE;
     return uma_sharding_vocab(job->model->vocab, multiple, job->sharding.tp);
 }
 
-static void add_layer(struct stage *stage, const struct uma_megatron_job *job, uint32_t layer) {
+static void add_layer(struct uma_megatron_stage *stage, const struct uma_megatron_job *job, uint32_t layer) {
     struct uma_rank_params params = uma_sharding_layer_params(&job->sharding, job->model, layer);
     struct uma_linear linears[UMA_LINEARS_PER_LAYER_MAX];
     uint64_t bytes = uma_megatron_layer_activations(job, layer);
@@ -40,14 +29,18 @@ static void add_layer(struct stage *stage, const struct uma_megatron_job *job, u
     stage->dense = uma_plus(stage->dense, params.dense);
     stage->experts = uma_plus(stage->experts, params.experts);
     stage->activations = uma_plus(stage->activations, bytes);
+    if (job->train->method != UMA_METHOD_FULL)
+        stage->adapter =
+            uma_plus(stage->adapter, uma_sharding_layer_adapter(&job->sharding, job->model, layer,
+                                                                job->train->rank > 0 ? job->train->rank : 16, job->train->targets));
     stage->routed = uma_plus(stage->routed, uma_megatron_expert_activations(job, layer));
     if (bytes > stage->largest)
         stage->largest = bytes;
 }
 
-static struct stage stage_of(const struct uma_megatron_job *job, uint32_t number) {
+static struct uma_megatron_stage stage_of(const struct uma_megatron_job *job, uint32_t number) {
     const struct uma_model *m = job->model;
-    struct stage stage = { .number = number, .first = number == 1, .last = number == job->sharding.pp };
+    struct uma_megatron_stage stage = { .number = number, .first = number == 1, .last = number == job->sharding.pp };
     for (uint32_t i = 0; i < m->layer_count; i++)
         if (uma_sharding_has_layer(&job->sharding, m->layer_count, i, number))
             add_layer(&stage, job, i);
@@ -65,96 +58,6 @@ static struct stage stage_of(const struct uma_megatron_job *job, uint32_t number
         stage.dense =
             uma_plus(stage.dense, uma_plus(m->tied && stage.first ? 0 : table, (m->details.norm_bias ? 2 : 1) * (uint64_t)m->hidden));
     return stage;
-}
-
-/* ---- parameters, gradients, optimizer ------------------------------------------------------------------------ */
-
-static uint64_t weight_bytes(const struct uma_megatron_job *job) {
-    return job->train->compute == UMA_FORMAT_F32 ? 4 : 2; /* 8-bit parameters are kept twice, for either direction of multiplication */
-}
-
-static uint64_t gradient_bytes(const struct uma_megatron_job *job) {
-    switch (job->train->gradients) {
-    case UMA_FORMAT_BF16:
-    case UMA_FORMAT_F16:
-        return 2;
-    case UMA_FORMAT_UNKNOWN:
-        return job->half ? 2 : 4; /* bf16 turns accumulate_allreduce_grads_in_fp32 on, fp16 does not (arguments.py) */
-    default:
-        return 4;
-    }
-}
-
-static uint64_t moment_bytes(const struct uma_megatron_job *job) {
-    uint64_t one = job->train->moments == UMA_FORMAT_UNKNOWN ? 4 : uma_format_bytes(job->train->moments, 256) / 256;
-    switch (job->train->optimizer) {
-    case UMA_OPTIMIZER_SGD:
-        return 0;
-    case UMA_OPTIMIZER_SGD_MOMENTUM:
-    case UMA_OPTIMIZER_LION:
-        return one;
-    case UMA_OPTIMIZER_ADAMW_8BIT:
-    case UMA_OPTIMIZER_PAGED_ADAMW_8BIT:
-        return 2;
-    default:
-        return 2 * one;
-    }
-}
-
-/* Bytes of `per` each for the rank's parameters, shared out over those that hold the same. */
-static uint64_t shared(const struct stage *stage, uint64_t per, uint64_t dense_ranks, uint64_t expert_ranks) {
-    return uma_plus(uma_divide_up(uma_times(stage->dense, per), dense_ranks), uma_divide_up(uma_times(stage->experts, per), expert_ranks));
-}
-
-static void add_states(struct uma_estimate *estimate, const struct uma_megatron_job *job, const struct stage *stage) {
-    const struct uma_train *train = job->train;
-    /* context-parallel ranks hold the same parameters: the optimizer is shared out over them as well */
-    struct uma_sharing dense = uma_sharing_of(train, uma_times(job->sharding.dp, job->sharding.cp));
-    struct uma_sharing experts = uma_sharing_of(train, job->sharding.expert_dp);
-    unsigned long long n = stage->dense, e = stage->experts;
-    uint64_t per = weight_bytes(job);
-    uma_estimate_add(estimate, UMA_TERM_WEIGHTS, shared(stage, per, dense.parameters, experts.parameters), .005, .005, source_states,
-                     "parameters of this rank", "(%llu / %llu dense + %llu / %llu in experts) x %llu B", n,
-                     (unsigned long long)dense.parameters, e, (unsigned long long)experts.parameters, (unsigned long long)per)
-        ->between_steps = true;
-    if (job->fp8 && train->weights != UMA_FORMAT_FP8 && train->weights != UMA_FORMAT_MXFP8) {
-        /* Hopper multiplies 8-bit only in one orientation: a transposed copy is kept as well. */
-        uint64_t copies = train->compute_capability >= 100 ? 1 : 2;
-        uma_estimate_add(estimate, UMA_TERM_WEIGHTS, uma_times(stage->matrices_params, copies), .5, .5,
-                         "TransformerEngine fp8 weight caching", "8-bit copies of the matrices", "%llu parameters x %llu B",
-                         (unsigned long long)stage->matrices_params, (unsigned long long)copies)
-            ->between_steps = true;
-    }
-    per = gradient_bytes(job);
-    uma_estimate_add(estimate, UMA_TERM_GRADIENTS, shared(stage, per, dense.gradients, experts.gradients), .005, .005, source_states,
-                     "gradient buffer", "(%llu / %llu + %llu / %llu) x %llu B", n, (unsigned long long)dense.gradients, e,
-                     (unsigned long long)experts.gradients, (unsigned long long)per)
-        ->between_steps = true;
-    if (train->compute != UMA_FORMAT_F32 && train->master != UMA_NO)
-        uma_estimate_add(estimate, UMA_TERM_OPTIMIZER, shared(stage, 4, dense.optimizer, experts.optimizer), .005, .005, source_states,
-                         "fp32 main parameters", "(%llu / %llu + %llu / %llu) x 4 B", n, (unsigned long long)dense.optimizer, e,
-                         (unsigned long long)experts.optimizer)
-            ->between_steps = true;
-    per = moment_bytes(job);
-    uint64_t moments = shared(stage, per, dense.optimizer, experts.optimizer);
-    if (train->optimizer == UMA_OPTIMIZER_MUON) { /* matrices have one state, tables Adam's two */
-        uint64_t tables = uma_minus(stage->dense, uma_minus(stage->matrices_params, stage->experts));
-        moments = uma_plus(uma_times(stage->matrices_params, 4), uma_divide_up(uma_times(tables, 8), dense.optimizer));
-    }
-    uma_estimate_add(estimate, UMA_TERM_OPTIMIZER, moments, .005, .01, source_states, "optimizer states",
-                     "(%llu / %llu + %llu / %llu) x %llu B", n, (unsigned long long)dense.optimizer, e,
-                     (unsigned long long)experts.optimizer, (unsigned long long)per)
-        ->between_steps = true;
-    if (dense.optimizer == 1 && train->optimizer != UMA_OPTIMIZER_SGD) {
-        /*
-         * Separate tensors, not one buffer: PyTorch's allocator hands a block over 1 MiB out whole when at most 1 MiB would be left of it, and
-         * counts it so. 52 KiB a tensor on average, fitted on gpt3_mcore_te_tp1_pp1 and _tp2_pp2, checked on _tp1_pp2, _tp1_pp4 and BERT.
-         */
-        uint64_t tensors = uma_times(stage->matrices, 3);
-        uma_estimate_add(estimate, UMA_TERM_OVERHEAD, uma_times(tensors, 52 * KiB), 1, 1.5, "PyTorch CUDACachingAllocator.cpp should_split",
-                         "ends of blocks", "%llu tensors x 52 KiB", (unsigned long long)tensors)
-            ->between_steps = true;
-    }
 }
 
 /* ---- what libraries keep ------------------------------------------------------------------------------------- */
@@ -201,7 +104,7 @@ static void add_kept(struct uma_estimate *estimate, const struct uma_megatron_jo
 /* ---- activations --------------------------------------------------------------------------------------------- */
 
 /* Passes of chunks between forward and backward at once: 1F1B, or interleaved (arXiv:2104.04473). */
-static uint64_t in_flight(const struct uma_megatron_job *job, const struct stage *stage) {
+static uint64_t in_flight(const struct uma_megatron_job *job, const struct uma_megatron_stage *stage) {
     uint64_t after = job->sharding.pp - stage->number, chunks = job->sharding.stages;
     uint64_t group = job->train->microbatch_group > 0 ? job->train->microbatch_group : job->sharding.pp;
     uint64_t count = chunks > 1 ? 2 * after + (chunks - 1) * group + 1 : after + 1;
@@ -209,7 +112,7 @@ static uint64_t in_flight(const struct uma_megatron_job *job, const struct stage
     return count < all ? count : all;
 }
 
-static void add_activations(struct uma_estimate *estimate, const struct uma_megatron_job *job, const struct stage *stage) {
+static void add_activations(struct uma_estimate *estimate, const struct uma_megatron_job *job, const struct uma_megatron_stage *stage) {
     const struct uma_model *m = job->model;
     uint64_t passes = in_flight(job, stage), chunks = job->sharding.stages;
     unsigned long long tokens = job->tokens;
@@ -224,7 +127,7 @@ static void add_activations(struct uma_estimate *estimate, const struct uma_mega
         uint64_t all = each == 0 ? 0 : each + 4 * (uint64_t)m->mtp_layers;
         logits = uma_times(uma_times(job->tokens, vocab), all) / job->sharding.tp;
         head = 2 * residual + (job->dropout && stage->first ? residual / 2 : 0);
-        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, logits, .03, .05, source_loss, "logits, softmax and gradient",
+        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, logits, .05, .1, source_loss, "logits, softmax and gradient",
                          "%llu tokens x %llu vocabulary x %llu B / tp %u", tokens, (unsigned long long)vocab, (unsigned long long)all,
                          job->sharding.tp);
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, head, .5, 1, source_activations, "final norm and its input",
@@ -248,7 +151,7 @@ static void add_activations(struct uma_estimate *estimate, const struct uma_mega
                      "activations of this stage's layers", "%u layers / %llu chunks x %llu passes, %llu tokens each", stage->layers,
                      (unsigned long long)chunks, (unsigned long long)passes, tokens);
     if (routed > 0) /* tokens are not spread evenly over experts, and the fullest moment counts */
-        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, routed, .3, .5, source_activations, "tokens in experts",
+        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, routed, .35, .6, source_activations, "tokens in experts",
                          "evenly spread, %llu passes", (unsigned long long)passes);
 }
 
@@ -265,14 +168,13 @@ static void finish(struct uma_estimate *estimate, const struct uma_megatron_job 
 
 static struct uma_estimate estimate_stage(const struct uma_megatron_job *job, uint32_t number) {
     struct uma_estimate estimate = { 0 };
-    struct stage stage = stage_of(job, number);
-    add_states(&estimate, job, &stage);
-    add_workspaces(&estimate, job, stage.experts > 0);
+    struct uma_megatron_stage stage = stage_of(job, number);
+    uma_megatron_add_states(&estimate, job, &stage);
+    add_workspaces(&estimate, job, stage.experts > 0 && job->train->grouped_gemm != UMA_NO);
     add_kept(&estimate, job);
     add_activations(&estimate, job, &stage);
     finish(&estimate, job);
-    if (job->half) /* fp16 gradients are cast for the optimizer and stay until the next step begins: not there at the peak */
-        estimate.between_steps = uma_plus(estimate.between_steps, uma_times(uma_plus(stage.dense, stage.experts), 4));
+    estimate.between_steps = uma_plus(estimate.between_steps, uma_megatron_cast_gradients(job, &stage));
     if (job->sharding.pp > 1)
         uma_estimate_warn(&estimate, "this is a rank of pipeline stage %u of %u%s", number, job->sharding.pp,
                           job->train->pipeline_stage == 0 ? ", the largest" : "");

@@ -25,3 +25,19 @@ struct uma_megatron_job uma_megatron_job_of(const struct uma_model *model, const
 uint64_t uma_megatron_layer_activations(const struct uma_megatron_job *job, uint32_t layer);
 /* Of that, bytes that depend on how many tokens the router sends here. */
 uint64_t uma_megatron_expert_activations(const struct uma_megatron_job *job, uint32_t layer);
+
+/* What one rank of one stage holds. */
+struct uma_megatron_stage {
+    uint32_t number; /* 1..pp */
+    bool first, last;
+    uint32_t layers, matrices;
+    uint64_t dense, experts, matrices_params;
+    uint64_t activations, routed; /* bytes of one micro batch through all its chunks; of that what the router decides */
+    uint64_t largest;             /* bytes of its largest layer */
+    uint64_t adapter;             /* parameters of LoRA adapters on this rank */
+};
+
+/* Terms of parameters, gradients and optimizer, or of a frozen model and its adapters; of a reference model. */
+void uma_megatron_add_states(struct uma_estimate *estimate, const struct uma_megatron_job *job, const struct uma_megatron_stage *stage);
+/* Bytes between two steps that are gone at the peak: 16-bit gradients cast to fp32 for the optimizer, until the next step clears them. */
+uint64_t uma_megatron_cast_gradients(const struct uma_megatron_job *job, const struct uma_megatron_stage *stage);

@@ -5,6 +5,8 @@ struct uma_megatron_job uma_megatron_job_of(const struct uma_model *model, const
     struct uma_megatron_job job = { .model = model, .train = train, .sharding = uma_sharding_of(train) };
     uint64_t seq = train->seq > 0 ? train->seq : 2048;
     uint64_t tokens = train->tokens > 0 ? train->tokens : uma_times(train->batch > 0 ? train->batch : 1, seq);
+    if (train->objective == UMA_OBJECTIVE_DPO || train->objective == UMA_OBJECTIVE_ORPO)
+        tokens = uma_times(tokens, 2); /* the chosen and the rejected answer */
     job.seq = seq;
     job.tokens = uma_divide_up(tokens, job.sharding.cp);
     job.sequence_shards = train->sequence_parallel ? job.sharding.tp : 1;
