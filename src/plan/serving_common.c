@@ -52,9 +52,21 @@ static double attention_share(const struct uma_model *model, uint32_t tp) {
     return all > 0 ? kept / all : 1.0 / tp;
 }
 
-/* Layers of the fullest pipeline stage over all layers. */
+/* Layers of the fullest pipeline stage over all layers: what does not divide goes one each to the stages before the last
+ * (vllm/distributed/utils.py, get_pp_indices). */
 static double stage_share(const struct uma_model *model, uint32_t pp) {
     return model->layer_count ? (double)uma_divide_up(model->layer_count, pp) / model->layer_count : 1.0 / pp;
+}
+
+/*
+ * With a pipeline the first stage has the embedding and the last the head, which are also the stages that what does not divide reaches last.
+ * What the fullest stage has of the two, in bytes of layers less than a middle stage's.
+ */
+static uint64_t stage_ends(const struct uma_model *model, uint32_t pp, uint64_t embedding, uint64_t head, uint64_t layers_bytes) {
+    uint64_t larger = embedding > head ? embedding : head;
+    if (pp < 3 || model->layer_count % pp == 0)
+        return larger;
+    return uma_minus(larger, layers_bytes / uma_divide_up(model->layer_count, pp)); /* an end stage has one layer less */
 }
 
 /*
@@ -122,12 +134,13 @@ void uma_serve_rank_weights(const struct uma_model *model, const struct uma_serv
         }
         w.classes[c] = uma_scale(bytes, share);
     }
-    if (pp > 1) { /* the first stage has the embedding, the last the head: no rank has both */
-        uint64_t *embedding = &w.classes[UMA_CLASS_EMBEDDING], *head = &w.classes[UMA_CLASS_LM_HEAD];
-        if (*embedding > *head)
-            *head = 0;
-        else
-            *embedding = 0;
+    if (pp > 1) {
+        uint64_t layers = 0;
+        for (unsigned c = UMA_CLASS_NORM; c <= UMA_CLASS_ROUTER; c++)
+            layers = uma_plus(layers, w.classes[c]);
+        /* a tied head is a copy of the embedding on the last stage */
+        w.classes[UMA_CLASS_EMBEDDING] = stage_ends(model, pp, w.classes[UMA_CLASS_EMBEDDING], w.classes[UMA_CLASS_LM_HEAD], layers);
+        w.classes[UMA_CLASS_LM_HEAD] = 0;
     }
     if (model->vocab && serve->engine != UMA_ENGINE_TRT_LLM) { /* DEFAULT_VOCAB_PADDING_SIZE of vocab_parallel_embedding.py is 64 */
         uint64_t both = uma_plus(w.classes[UMA_CLASS_EMBEDDING], w.classes[UMA_CLASS_LM_HEAD]);
@@ -329,9 +342,14 @@ void uma_serve_add_kv(const struct uma_model *model, const struct uma_serve *ser
                              (unsigned long long)serve->sequences, (unsigned long long)serve->context);
     } else {
         uint64_t kv = uma_serve_budget_kv(budget, serve->fraction), one = uma_serve_kv_bytes(model, serve, serve->context, 1);
-        if (kv)
-            uma_estimate_add(estimate, UMA_TERM_KV_CACHE, kv, 0, 0, source, "KV cache: what the fraction leaves",
-                             "%.3f x %.2f GiB - %.2f GiB", serve->fraction, (double)budget->of / 0x1p30, (double)budget->fixed / 0x1p30);
+        if (kv) { /* it makes up for what the terms before it turn out to be; TensorRT-LLM's for a fraction of that */
+            double part = budget->fixed ? 1 : serve->fraction;
+            struct uma_plan_term *term = uma_estimate_add(estimate, UMA_TERM_KV_CACHE, kv, 0, 0, source,
+                                                          "KV cache: what the fraction leaves", "%.3f x %.2f GiB - %.2f GiB",
+                                                          serve->fraction, (double)budget->of / 0x1p30, (double)budget->fixed / 0x1p30);
+            term->low = uma_minus(kv, uma_scale(uma_minus(estimate->high, estimate->total), part));
+            term->high = uma_plus(kv, uma_scale(uma_minus(estimate->total, estimate->low), part));
+        }
         if (kv < one)
             uma_estimate_warn(
                 estimate,

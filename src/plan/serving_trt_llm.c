@@ -52,6 +52,7 @@ int uma_plan_serve_trt_llm(const struct uma_model *model, const struct uma_serve
     uma_serve_fixed_trt_llm(model, serve, &estimate, &budget);
     uint64_t needed = uma_serve_kv_bytes(model, serve, serve->context, serve->sequences);
     uma_serve_add_kv(model, serve, &budget, needed, &estimate);
+    uma_serve_sum_within(serve, &budget, estimate.term_count, &estimate);
     if (budget.of)
         uma_estimate_flag(&estimate, "--kv_cache_free_gpu_memory_fraction %.2f", uma_serve_fraction(needed, budget.of));
     uma_estimate_flag(&estimate, "--max_seq_len %llu", (unsigned long long)serve->context);
