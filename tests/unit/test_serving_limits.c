@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/serving_limits.h"
+#include "serving_models.h"
+
+#include <errno.h>
+
+static uint64_t device(const struct uma_model *model, const struct uma_serve *serve) {
+    struct uma_estimate estimate = { 0 };
+    struct uma_error err = { 0 };
+    assert_int_equal(uma_plan_serve(model, serve, &estimate, &err), 0);
+    return estimate.device;
+}
+
+/* What is found fits, and one more does not. */
+static void limits_are_the_last_that_fit(void **state) {
+    (void)state;
+    static const enum uma_engine engines[] = { UMA_ENGINE_VLLM, UMA_ENGINE_SGLANG, UMA_ENGINE_TRT_LLM, UMA_ENGINE_LLAMA_CPP };
+    _cleanup_model_ struct uma_model *model = llama_8b();
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        struct uma_serve serve = { .engine = engines[i], .context = 4096, .sequences = 2 };
+        struct uma_error err = { 0 };
+        uint64_t budget = 32 * GIB, context = 0, sequences = 0;
+        assert_int_equal(uma_serve_max_context(model, &serve, budget, false, &context, &err), 0);
+        assert_int_equal(uma_serve_max_sequences(model, &serve, budget, false, &sequences, &err), 0);
+        struct uma_serve probe = serve;
+        probe.context = context;
+        assert_true(context > 4096 && context < 131072 && device(model, &probe) <= budget);
+        probe.context = context + 1;
+        assert_true(device(model, &probe) > budget);
+        probe = serve;
+        probe.sequences = sequences;
+        assert_true(sequences > 2 && device(model, &probe) <= budget);
+        probe.sequences = sequences + 1;
+        assert_true(device(model, &probe) > budget);
+    }
+}
+
+static void the_upper_end_leaves_less(void **state) {
+    (void)state;
+    _cleanup_model_ struct uma_model *model = llama_8b();
+    struct uma_serve serve = { .engine = UMA_ENGINE_VLLM, .context = 4096 };
+    struct uma_error err = { 0 };
+    uint64_t usual = 0, careful = 0, none = 1;
+    assert_int_equal(uma_serve_max_sequences(model, &serve, 40 * GIB, false, &usual, &err), 0);
+    assert_int_equal(uma_serve_max_sequences(model, &serve, 40 * GIB, true, &careful, &err), 0);
+    assert_true(careful < usual && careful > 0);
+    assert_int_equal(uma_serve_max_context(model, &serve, 10 * GIB, false, &none, &err), 0);
+    assert_int_equal(none, 0);
+    assert_int_equal(uma_serve_max_context(model, &serve, 1000 * GIB, false, &usual, &err), 0);
+    assert_int_equal(usual, 131072); /* what it was trained for */
+}
+
+/* With the needed fraction the job has its cache; with the allowed one it stays within the budget. */
+static void fractions_between_need_and_budget(void **state) {
+    (void)state;
+    static const enum uma_engine engines[] = { UMA_ENGINE_VLLM, UMA_ENGINE_SGLANG, UMA_ENGINE_TRT_LLM };
+    _cleanup_model_ struct uma_model *model = llama_8b();
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        struct uma_serve serve = { .engine = engines[i], .context = 8192, .sequences = 8, .pool = 120 * GIB };
+        struct uma_error err = { 0 };
+        double needed = 0, allowed = 0;
+        assert_int_equal(uma_serve_fractions(model, &serve, 60 * GIB, &needed, &allowed, &err), 0);
+        assert_true(needed > 0 && needed < allowed && allowed < 1);
+        serve.fraction = allowed;
+        assert_true(device(model, &serve) <= 60 * GIB);
+        serve.fraction = allowed + 0.02;
+        assert_true(device(model, &serve) > 60 * GIB);
+        serve.fraction = needed;
+        struct uma_estimate e = { 0 };
+        assert_int_equal(uma_plan_serve(model, &serve, &e, &err), 0);
+        assert_true(e.groups[UMA_TERM_KV_CACHE] >= 8 * GIB && e.groups[UMA_TERM_KV_CACHE] < 10 * GIB);
+    }
+    struct uma_serve other = { .engine = UMA_ENGINE_LLAMA_CPP };
+    struct uma_error err = { 0 };
+    double needed = 0, allowed = 0;
+    assert_int_equal(uma_serve_fractions(model, &other, GIB, &needed, &allowed, &err), -EINVAL);
+}
+
+/* The same numbers as the plan of that job. */
+static void capacity_of_vllm(void **state) {
+    (void)state;
+    _cleanup_model_ struct uma_model *model = llama_8b();
+    struct uma_serve serve = { .engine = UMA_ENGINE_VLLM, .fraction = 0.9, .batched_tokens = 8192 };
+    struct uma_error err = { 0 };
+    uint64_t kv = 0, tokens = 0, sequences = 0;
+    assert_int_equal(uma_serve_capacity(model, &serve, (uint64_t)(79.22 * (double)GIB), 8192, &kv, &tokens, &sequences, &err), 0);
+    assert_within(kv, 53.29 * (double)GIB, 0.05);
+    assert_int_equal(sequences, kv / GIB); /* 8192 tokens are 1 GiB */
+    assert_within(tokens, (double)kv / 131072, 0.001);
+    serve = (struct uma_serve){ .engine = UMA_ENGINE_LLAMA_CPP };
+    assert_int_equal(uma_serve_capacity(model, &serve, 40 * GIB, 8192, &kv, &tokens, &sequences, &err), 0);
+    assert_true(sequences > 15 && sequences < 25);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits_are_the_last_that_fit),
+        cmocka_unit_test(the_upper_end_leaves_less),
+        cmocka_unit_test(fractions_between_need_and_budget),
+        cmocka_unit_test(capacity_of_vllm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
