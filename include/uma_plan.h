@@ -606,6 +606,7 @@ struct uma_serve {
     uint64_t projector_bytes;     /* a separate projector file (mmproj) */
     uint64_t prompt_tokens;       /* transformers: prefill length (unchunked, unless batched_tokens is less); 0: context */
     enum uma_logits logits;       /* transformers */
+    bool tuple_cache;             /* transformers before 4.36, and model code of that age: the cache is a tuple that each step makes anew */
     double read_bytes_per_second; /* storage; 0: not known */
 };
 

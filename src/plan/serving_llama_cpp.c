@@ -9,6 +9,7 @@
 #include "plan/loading.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 /*
  * CUDA context and the modules of the backend. llama.cpp prints them as "unaccounted": 451 to 456 MiB on an RTX 4090, 749 MiB on an RTX PRO
@@ -22,14 +23,35 @@ static const char *const stage_names[UMA_LLAMA_STAGE_COUNT] = {
     [UMA_LLAMA_EXPERTS] = "chosen experts",    [UMA_LLAMA_LATENT] = "K and V out of the latent",
 };
 
+/*
+ * What a file of this type takes of the type's own bits. llama-quantize keeps embeddings, output, and some of attention and of the down
+ * projections at more bits (llama-quant.cpp); "Q4_K" alone is understood as its medium recipe, as llama.cpp understands `Q4_K`.
+ */
+static double recipe(enum uma_format format) {
+    static const struct {
+        enum uma_format format;
+        const char *file_type;
+    } recipes[] = { { UMA_FORMAT_Q3_K, "Q3_K_M" }, { UMA_FORMAT_Q4_K, "Q4_K_M" }, { UMA_FORMAT_Q5_K, "Q5_K_M" } };
+    const char *name = uma_format_name(format);
+    for (size_t i = 0; i < ELEMENTS(recipes); i++)
+        if (recipes[i].format == format)
+            name = recipes[i].file_type;
+    double own = uma_format_bits(format), file = uma_file_type_bits(name);
+    return own > 0 && file > own ? file / own : 1;
+}
+
+static bool is_asked_for(const struct uma_model *model, const struct uma_serve *serve) {
+    return serve->weights != UMA_FORMAT_UNKNOWN && uma_format_bits(serve->weights) < 16 && model->basis != UMA_BASIS_TENSORS;
+}
+
 /* Of a type that ggml quantises: the whole file is, embeddings and output matrix too; only vectors and the router stay in fp32. */
 static uint64_t gguf_bytes(const struct uma_model *model, const struct uma_serve *serve, enum uma_class class_) {
     const struct uma_tensor_total *total = &model->totals[class_];
-    if (serve->weights == UMA_FORMAT_UNKNOWN || uma_format_bits(serve->weights) >= 16 || model->basis == UMA_BASIS_TENSORS)
+    if (!is_asked_for(model, serve))
         return uma_serve_class_bytes(model, serve, class_);
     if (class_ == UMA_CLASS_NORM || class_ == UMA_CLASS_ROUTER)
         return uma_times(4, total->params);
-    return uma_format_bytes(serve->weights, total->params);
+    return uma_scale(uma_format_bytes(serve->weights, total->params), recipe(serve->weights));
 }
 
 static bool uses_mmap(const struct uma_serve *serve) {
@@ -45,6 +67,8 @@ static void add_weights(struct uma_estimate *e, const struct uma_model *model, c
         bytes = uma_plus(bytes, mtp);
     uint64_t ranks = uma_times(serve->tp, serve->pp);
     double span = uma_serve_weight_span(model, serve);
+    if (is_asked_for(model, serve) && uma_format_bits(serve->weights) < 8)
+        span = fmax(span, 0.12); /* files that carry a type's name differ by what else is in them (DeepSeek and Qwen3 files: up to 15 %) */
     uma_estimate_add(e, UMA_TERM_WEIGHTS, uma_divide_up(bytes, ranks), span, span, "GGUF tensor table", "weights",
                      "%" PRIu64 " B / %" PRIu64 ", token embedding in the host's buffer counted once", bytes, ranks);
     if (serve->projector_bytes > 0)

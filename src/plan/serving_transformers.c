@@ -11,6 +11,7 @@
 #include "plan/loading.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 /* cuBLAS keeps a workspace per handle and stream: 32 MiB from compute capability 9.0 on, 8 MiB before (PyTorch, CUDABlas.cpp,
  * parseChosenWorkspaceSize). What is left over beside weights and cache in Qwen's tables: 33 to 48 MiB on H20, 20 to 90 MiB on A100. */
@@ -20,15 +21,22 @@
 /* Anonymous memory of a Python process with torch in it (kernel's OOM tables of such processes: 1.06 GB). */
 #define PYTHON_HOST (1 * UMA_GIB)
 
-static uint64_t add_weights(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve, uint64_t ranks) {
+static void add_weights(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve, uint64_t ranks) {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < UMA_CLASS_COUNT; i++)
         if (i != UMA_CLASS_MTP) /* transformers has no code for MTP layers: their keys are ignored on load */
             bytes = uma_plus(bytes, uma_serve_class_bytes(model, serve, (enum uma_class)i));
     uint64_t share = uma_divide_up(bytes, ranks);
-    double span = uma_serve_weight_span(model, serve);
-    uma_estimate_add(e, UMA_TERM_WEIGHTS, share, span, span, "tensor headers, or the structure of the configuration", "weights",
-                     "%" PRIu64 " B / %" PRIu64, bytes, ranks);
+    double span =
+        fmax(uma_serve_weight_span(model, serve), 0.01); /* buffers beside parameters: rotary tables, masks, quantisers' indices */
+    struct uma_plan_term *term =
+        uma_estimate_add(e, UMA_TERM_WEIGHTS, share, span, span, "tensor headers, or the structure of the configuration", "weights",
+                         "%" PRIu64 " B / %" PRIu64, bytes, ranks);
+    if (serve->pp > 1) { /* the stages share the layers; embedding and lm_head are on one of them each, or both on the first (litgpt) */
+        uint64_t ends =
+            uma_plus(uma_serve_class_bytes(model, serve, UMA_CLASS_EMBEDDING), uma_serve_class_bytes(model, serve, UMA_CLASS_LM_HEAD));
+        term->high = uma_plus(term->high, ends);
+    }
     enum uma_format linear = serve->weights != UMA_FORMAT_UNKNOWN ? serve->weights : model->class_format[UMA_CLASS_MLP];
     if (model->tied && (linear == UMA_FORMAT_FP8 || linear == UMA_FORMAT_FP8_BLOCK128)) {
         /* Qwen3-0.6B, 1.7B and 4B in FP8 take one embedding more than in bf16 and GPTQ; Qwen3-8B and 32B, not tied, do not. */
@@ -36,7 +44,6 @@ static uint64_t add_weights(struct uma_estimate *e, const struct uma_model *mode
         uma_estimate_add(e, UMA_TERM_WEIGHTS, head, 1, 0, "Qwen3 speed benchmark: FP8 rows of tied models", "lm_head of its own",
                          "%" PRIu64 " vocab x %u hidden x 2 B: a tied FP8 checkpoint loads untied", model->vocab, model->hidden);
     }
-    return share;
 }
 
 /*
@@ -131,7 +138,7 @@ int uma_plan_serve_transformers(const struct uma_model *model, const struct uma_
     uint64_t ranks = uma_times(serve->tp, serve->pp); /* device_map spreads layers, tp_plan their matrices: the share is the same */
     struct uma_widths w;
     uma_serve_widths(model, &w);
-    (void)add_weights(&e, model, serve, ranks);
+    add_weights(&e, model, serve, ranks);
 
     struct uma_kv kv;
     uma_serve_kv(model, serve, &kv);
@@ -139,6 +146,12 @@ int uma_plan_serve_transformers(const struct uma_model *model, const struct uma_
     uma_estimate_add(&e, UMA_TERM_KV_CACHE, cache, 0.01, 0.02, "transformers DynamicCache", "KV cache",
                      "%" PRIu64 " tokens x %" PRIu64 " B x %" PRIu64 " sequences / %u", serve->context, kv.per_token, serve->sequences,
                      serve->pp);
+    if (serve->tuple_cache)
+        /* The old tuple is held by generate() until the step that made the new one returns: all layers twice. Qwen-7B-Chat, Qwen-72B-Chat
+         * (QwenLM/Qwen README, model code of transformers 4.32): 13 of 15 figures within 7 %, without it within 38 %. */
+        uma_estimate_add(&e, UMA_TERM_KV_CACHE, cache, 0.25, 0.5,
+                         "QwenLM/Qwen README, KV cache quantization; torch.cat in modeling_qwen.py", "cache of the step before",
+                         "a tuple cache is there twice within a step");
     struct prefill p;
     measure_prefill(model, serve, &w, &p);
     add_prefill(&e, model, serve, &p, &kv, &w);
@@ -149,13 +162,15 @@ int uma_plan_serve_transformers(const struct uma_model *model, const struct uma_
     if (scratch > 0)
         uma_estimate_add(&e, UMA_TERM_OVERHEAD, scratch, 1, 1, "bitsandbytes, AutoAWQ and ExLlama unpack before a large product",
                          "one matrix in 16 bits", "%u hidden x %" PRIu64 " ffn x 2 B", model->hidden, w.ffn);
+    /* Its high end: what products of quantised and batched steps take for a moment, which grows with the model. */
     uma_estimate_add(&e, UMA_TERM_OVERHEAD, WORKSPACE, 0.75, 2, "PyTorch CUDABlas.cpp; Qwen's tables leave 20 to 90 MiB",
-                     "cuBLAS workspace", "32 MiB");
+                     "cuBLAS workspace", "32 MiB")
+        ->high = uma_plus(3 * WORKSPACE, uma_scale(e.terms[0].bytes, 0.04));
     uma_estimate_sum(&e);
 
-    /* Every step's torch.cat makes a layer's cache anew, one token longer: blocks of every size stay in the caching allocator. Qwen-7B's
-     * published 23.2 GB at 8192 tokens are 1.3 x of what is allocated, its 15.2 GB at 512 tokens 1.03 x. */
-    uint64_t holes = uma_plus(uma_scale(cache, 0.25), uma_scale(e.groups[UMA_TERM_ACTIVATIONS], 0.1));
+    /* Every step's torch.cat makes a layer's cache anew, one token longer: blocks of every size stay in the caching allocator. Qwen-7B-Chat's
+     * published figures are up to 1.1 x what is alive at once. */
+    uint64_t holes = uma_plus(uma_scale(e.groups[UMA_TERM_KV_CACHE], 0.25), uma_scale(e.groups[UMA_TERM_ACTIVATIONS], 0.1));
     e.reserved = uma_plus(e.total, holes);
     e.context = TORCH_CONTEXT;
     e.host = PYTHON_HOST;

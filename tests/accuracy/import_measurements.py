@@ -547,6 +547,12 @@ KV_FORMATS = {"f16": "f16", "q8_0": "q8_0", "q4_0": "q4_0", "q5_0": "q5_0", "q5_
               "q6_0": "q5_1"}
 
 
+def logged_bits_are_of(fmt, notes):
+    """Some logs name the type of most tensors that is not the type of most bytes."""
+    bits = re.search(r"([\d.]+) bpw", notes)
+    return not bits or abs(float(bits.group(1)) / (8.5 if fmt == "q8_0" else 32 if fmt == "f32" else 16) - 1) < 0.02
+
+
 def import_serving(rows):
     out = []
     # What a log says of its engine stands in one of its rows; the others of the same log and model share it.
@@ -610,7 +616,9 @@ def import_serving(rows):
             prompt = 1
         new_tokens = re.search(r"(\d+) new tokens", notes)
         if context is None and new_tokens:
-            context = int(new_tokens.group(1))
+            prompt, context = 1, int(new_tokens.group(1))
+        if context is None and "litgpt generate" in notes:
+            prompt, context = 8, 58  # its default prompt of 8 tokens and max_new_tokens of 50
         if context:
             words += ["--context", str(context)]
         elif component.startswith(("kv", "total", "compute")):
@@ -623,6 +631,8 @@ def import_serving(rows):
             words += ["--prompt", str(prompt)]
         if engine == "transformers" and re.match(r"Qwen2-", row["model"]):
             words += ["--logits", "all-fp32"]  # transformers 4.38 (documentation v2.0 of the same table)
+        elif engine == "transformers" and re.match(r"Qwen-\d", row["model"]):
+            words += ["--cache", "tuple"]  # the model's own code, written for transformers 4.32
         elif engine == "transformers" and row["model"].startswith("GLM-4"):
             words += ["--logits", "all"]  # its rows grow by 2 bytes x vocabulary per prompt token
         batch = whole(row["micro_batch"])
@@ -661,6 +671,9 @@ def import_serving(rows):
                 else:
                     # -mla 1 without flash attention keeps the transposed copy; 2 and 3 do not.
                     words += ["--mla", "expanded" if mla == 0 and not latent else "transposed" if mla == 1 and not fa and not latent else "latent"]
+            elif "deepseek2" in notes and not latent and log_field(notes, "k_gqa"):
+                # The log has no -mla yet; the width of K tells: all heads expanded, or the latent with its values kept once more.
+                words += ["--mla", "transposed" if log_field(notes, "k_gqa") == 576 else "expanded"]
             elif latent or re.search(r"K\^R \(", notes):
                 words += ["--mla", "latent"]
             if "deepseek2" in notes and mla in (2, 3):
@@ -694,7 +707,7 @@ def import_serving(rows):
                 if not logged_file and re.search(r"buffer|CUDA\d|Host|CPU", notes + row["parallelism"]):
                     name = "weights_split"
                     opens.append("part of the layers on this device")
-                elif fmt not in PURE_FILES or re.search(r"IQ|_R\d", row["weight_dtype"]):
+                elif fmt not in PURE_FILES or re.search(r"IQ|_R\d", row["weight_dtype"]) or not logged_bits_are_of(fmt, notes):
                     name = "weights_mix"
                     opens.append("mix of tensor types")
             elif fmt is None:

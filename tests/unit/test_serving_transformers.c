@@ -82,6 +82,19 @@ static void a_chunked_prefill_holds_a_chunk(void **state) {
     assert_int_equal(e.groups[UMA_TERM_ACTIVATIONS], 2048ull * (6 * 25600 + 8 * 5120) + 2048ull * 32768 * 64 * 6);
 }
 
+static void a_tuple_cache_is_there_twice(void **state) {
+    (void)state;
+    /* QwenLM/Qwen README: Qwen-72B-Chat, 2048 tokens generated, bf16, over two devices: 144.69 GiB; 80 layers, 64 heads of 128, untied */
+    const struct test_shape qwen = { 80, 8192, 64, 64, 128, 24576, 152064, 0, 0, false };
+    struct test_model t;
+    test_model_make(&t, "qwen", &qwen, UMA_FORMAT_BF16);
+    struct uma_serve serve = { .engine = UMA_ENGINE_TRANSFORMERS, .context = 2048, .prompt_tokens = 1, .tuple_cache = true };
+    struct uma_estimate e;
+    assert_int_equal(uma_plan_serve(&t.model, &serve, &e, NULL), 0);
+    assert_near(e.total, 144.69 * 1024, 0.005);
+    assert_int_equal(e.groups[UMA_TERM_KV_CACHE], 2 * 2048ull * 80 * 2 * 64 * 128 * 2);
+}
+
 static void what_leaves_the_pool_is_more_than_what_is_allocated(void **state) {
     (void)state;
     struct uma_estimate e = plan(SHAPE_QWEN3_8B, UMA_FORMAT_BF16, 6144, UMA_LOGITS_LAST);
@@ -100,6 +113,7 @@ int main(void) {
         cmocka_unit_test(the_prompt_is_computed_in_one_piece),
         cmocka_unit_test(old_versions_have_logits_of_every_prompt_token),
         cmocka_unit_test(a_chunked_prefill_holds_a_chunk),
+        cmocka_unit_test(a_tuple_cache_is_there_twice),
         cmocka_unit_test(what_leaves_the_pool_is_more_than_what_is_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
