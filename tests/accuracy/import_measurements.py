@@ -157,7 +157,7 @@ OBJECTIVES = ["dpo", "orpo", "kto", "grpo"]
 STRANGE_METHODS = r"adapter|adalora|bone|ppo|gkd|lisa|galore|simpo|cpo|\brm\b|reft|vera|boft|ia3|prompt|prefix|llamapro|badam|lomo|grad-in-backward|rlhf"
 
 
-def weight_format(dtype, method, framework):
+def weight_format(dtype, method, framework, model=""):
     text = dtype.lower()
     if re.search(r"nf4-dq", text):
         return "nf4-dq"
@@ -167,6 +167,8 @@ def weight_format(dtype, method, framework):
         # PEFT examples, TRL, Unsloth, Axolotl, LLaMA-Factory, ms-swift and torchtune all default to double quantisation.
         return "nf4-dq"
     if "gptq" in text:
+        if re.search(r"TheBloke/(Mixtral|Llama-2-70B)", model):
+            return "gptq4-channel"  # the cards of these two: the main branch has no groups, to fit smaller devices
         return "gptq4-g128" if "8" not in text.split("gptq")[1] else "gptq8-g128"
     if "awq" in text:
         return "awq4-g128"
@@ -246,9 +248,9 @@ def training_arguments(row):
 
     # method
     objective = next((name for name in OBJECTIVES if name in method), None)
-    fmt = weight_format(row["weight_dtype"], method, framework)
+    fmt = weight_format(row["weight_dtype"], method, framework, row["model"])
     is_lora = "lora" in method or (re.search(r"adapter|bone", method) and "full" not in method)
-    quantised = fmt in ("nf4", "nf4-dq", "gptq4-g128", "gptq8-g128", "awq4-g128", "nvfp4", "mxfp4", "int8")
+    quantised = fmt in ("nf4", "nf4-dq", "gptq4-g128", "gptq4-channel", "gptq8-g128", "awq4-g128", "nvfp4", "mxfp4", "int8")
     if re.search(STRANGE_METHODS, method):
         open_points.append("method is a relative of the one planned")
     if objective:
@@ -296,7 +298,8 @@ def training_arguments(row):
         sequence = int(sum_match.group(1)) + int(sum_match.group(2))
     tokens_match = re.match(r"(\d+) tokens", row["seq_len"])
     per_sample = whole((re.search(r"tokens/sample=(\d+)", notes) or [None, ""])[1])
-    capped = re.search(r"is a cap", notes) is not None
+    # swift's max_length truncates; without packing real lengths are the data set's
+    capped = re.search(r"is a cap", notes) is not None or ("ms-swift" in source and "packing=true" not in notes and bool(sequence))
     if sequence:
         words += ["--seq", str(sequence)]
     elif tokens_match:
@@ -319,6 +322,8 @@ def training_arguments(row):
             remark.append("rank not stated")
         if is_lora:
             words += ["--rank", str(rank or 8)] if rank or objective else []
+        if "litgpt config_hub" in source and not targets and re.search(r"config (gemma|phi|tiny)", notes):
+            targets = "all-linear"  # their YAML files set every lora_* switch, lm_head's too; the others query and value only
         if targets:
             words += ["--targets", targets]
         if "emb" in method:
@@ -399,14 +404,21 @@ def training_arguments(row):
     if zero:
         shard = "zero" + zero.group(1)
     elif "fsdp/ddp" in parallel:
-        shard = "fsdp"
+        if "litgpt config_hub" in source and not ("phi-2" in notes and "full" in method):
+            gpus = 1  # the machine has 4; the YAML files say devices: 1, and the figures are those of one to the last digit
+            remark.append("one device of the machine is used")
+        else:
+            shard = "fsdp"
     elif "fsdp" in parallel and gpus > 1:
         shard = "fsdp"
     elif "ddp" in parallel:
         shard = "ddp"
     elif "deepspeed" in parallel and gpus > 1:
-        shard = "zero2" if "full" in method else "zero2"
-        remark.append("DeepSpeed stage not stated: 2 taken")
+        shard = "zero3" if "full" in method and "QwenLM" in source else "zero2"
+        remark.append("DeepSpeed stage not stated: its script's own for full fine-tuning (finetune_ds.sh: 3)" if shard == "zero3" else
+                      "DeepSpeed stage not stated: 2 taken")
+    elif "QwenLM/Qwen " in source and "full" in method:
+        shard = "zero3"  # finetune_ds.sh, also on one device
     elif parallel.startswith("device_map") and gpus > 1:
         degrees["pp"] = gpus
     if nodes_match:
@@ -449,7 +461,11 @@ def training_class(row, plan):
         return ("weights_reserved", "weights") if re.search(r"reserved", notes) else ("weights", "weights")
     kind = "pretrain" if plan["pretrain"] else plan["objective"] or ("qlora" if plan["is_lora"] and plan["quantised"] else "lora" if plan["is_lora"] else "full")
     reserved = re.search(r"max reserved|peak reserved|max_memory_reserved|torchtitan", notes + row["source"]) is not None or \
-        (re.search(r"unslothai/notebooks", row["source"]) is not None)
+        (re.search(r"unslothai/notebooks", row["source"]) is not None) or \
+        (re.search(r"ms-swift", row["source"]) is not None)  # swift/utils/torch_utils.py: memory(GiB) is max_memory_reserved
+    if "QwenLM/Qwen " in row["source"]:
+        # Not stated what was read. It cannot be torch's allocated peak: figures fall where the length doubles (35.2 at 1,024, 35.1 at 2,048).
+        return "total_peak-" + kind, "device.total"
     return "total_peak-" + kind, "device.reserved" if reserved else "allocated.peak"
 
 
