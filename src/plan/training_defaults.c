@@ -35,15 +35,23 @@ static enum uma_loss default_loss(enum uma_framework framework) {
     switch (framework) {
     case UMA_FRAMEWORK_UNSLOTH:
         return UMA_LOSS_FUSED_LINEAR;
-    case UMA_FRAMEWORK_MEGATRON:
-    case UMA_FRAMEWORK_TORCHTITAN:
-        return UMA_LOSS_FULL;
+    case UMA_FRAMEWORK_TORCHTITAN: /* whether it compiles its loss goes with --compile */
+        return UMA_LOSS_DEFAULT;
     default:
         return UMA_LOSS_FULL;
     }
 }
 
+static uint64_t at_least_one(uint32_t n) {
+    return n > 0 ? n : 1;
+}
+
 static void shape_defaults(struct uma_train *train) {
+    if (train->gpus_per_node == 0) { /* no number of GPUs given: as many as the parallel dimensions ask for */
+        uint64_t model = uma_times(uma_times(at_least_one(train->tp), at_least_one(train->pp)), at_least_one(train->cp));
+        uint64_t each = uma_divide_up(model, at_least_one(train->nodes));
+        train->gpus_per_node = each < UINT32_MAX ? (uint32_t)each : UINT32_MAX;
+    }
     uint32_t *const ones[] = { &train->nodes, &train->gpus_per_node, &train->tp, &train->pp, &train->cp, &train->ep };
     for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
         if (*ones[i] == 0)
@@ -68,6 +76,9 @@ void uma_train_defaults(const struct uma_model *model, struct uma_train *train) 
         train->shard = UMA_SHARD_DDP;
     if (train->targets == 0)
         train->targets = default_targets(train->framework);
+    bool named = train->weights == UMA_FORMAT_F16 || train->weights == UMA_FORMAT_F32;
+    if (train->compute == UMA_FORMAT_UNKNOWN && train->framework == UMA_FRAMEWORK_MEGATRON && named)
+        train->compute = train->weights; /* --fp16; no mixed precision at all */
     if (train->compute == UMA_FORMAT_UNKNOWN)
         train->compute = train->weights == UMA_FORMAT_F32 && !pretraining && train->autocast != UMA_YES ? UMA_FORMAT_F32 : UMA_FORMAT_BF16;
     if (train->loss == UMA_LOSS_DEFAULT)

@@ -108,7 +108,8 @@ static uint64_t in_flight(const struct uma_megatron_job *job, const struct uma_m
     uint64_t after = job->sharding.pp - stage->number, chunks = job->sharding.stages;
     uint64_t group = job->train->microbatch_group > 0 ? job->train->microbatch_group : job->sharding.pp;
     uint64_t count = chunks > 1 ? 2 * after + (chunks - 1) * group + 1 : after + 1;
-    uint64_t all = job->train->accumulation > 0 ? uma_times(job->train->accumulation, chunks) : count;
+    /* one micro batch per step leaves a pipeline idle: taken for a number that was not given */
+    uint64_t all = job->train->accumulation > 1 ? uma_times(job->train->accumulation, chunks) : count;
     return count < all ? count : all;
 }
 
