@@ -87,6 +87,10 @@ static void job_of(const struct uma_model *model, const struct uma_train *train,
     job->fused_kernels = train->loss == UMA_LOSS_FUSED || train->loss == UMA_LOSS_FUSED_LINEAR ||
                          train->framework == UMA_FRAMEWORK_UNSLOTH || train->compile == UMA_YES;
     uma_training_states_of(job);
+    /* LayerNorm gives fp32 where its weights are fp32 (RMSNorm of transformers casts back), and a quantised model's are */
+    job->wide_norms = job->older && job->states.quantised && model->details.norm_bias;
+    if (job->wide_norms)
+        job->residual = 4;
     uma_training_activations_of(job);
     uma_training_loss_of(job);
 }
@@ -105,6 +109,7 @@ int uma_plan_train(const struct uma_model *model, const struct uma_train *train,
     job_of(model, &filled, &job);
     struct uma_estimate estimate = { 0 };
     uma_training_assemble(&job, &estimate);
+    uma_training_assume(&job, train, &estimate);
     *ret_estimate = estimate;
     return 0;
 }

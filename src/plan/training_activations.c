@@ -24,7 +24,12 @@ static bool architecture_is(const struct uma_model *model, const char *name) {
 static uint64_t input_kept(const struct uma_training_job *job, const struct uma_linear *linear, bool shared_is_kept, uint64_t width) {
     if (job->train->method == UMA_METHOD_FULL)
         return shared_is_kept ? 0 : uma_times(job->element, width);
-    return uma_training_adapted(job, linear) ? uma_times(job->element, width) : 0;
+    uint64_t kept = uma_training_adapted(job, linear) ? uma_times(job->element, width) : 0;
+    /* Lightning's bitsandbytes layers keep the input of every matrix, frozen or not, and its cast: litgpt's QLoRA rows lie 24 h (Llama-2-7B) and
+     * 27 h (Mistral-7B) bytes a token and layer above its LoRA rows; four bytes for each input are 23 h and 26 h. */
+    if (job->train->framework == UMA_FRAMEWORK_LITGPT && job->states.quantised && !shared_is_kept)
+        kept = uma_plus(kept, uma_times(4, width));
+    return kept;
 }
 
 static const struct uma_linear *role_of(const struct uma_linear *linears, size_t n, enum uma_linear_role role) {

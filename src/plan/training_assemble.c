@@ -5,13 +5,12 @@
  */
 #include "plan/training_parts.h"
 
-enum moment { AT_LOSS = 0, AT_LAYER, AT_END, AT_STEP, MOMENTS };
-
 struct sizes { /* bytes on this rank */
     uint64_t weights, adapter, states, gradients, temporary;
     uint64_t gathered_root, gathered_layer, layer_gradient, root_gradient, buckets;
     uint64_t kept, one_kept, working, retained, loss, loss_fixed;
-    uint64_t generation, reference;
+    uint64_t generation, reference, host;
+    uint64_t deepspeed; /* its flat buckets */
 };
 
 static uint64_t share(uint64_t bytes, bool sharded, uint64_t ranks) {
@@ -25,15 +24,25 @@ static void state_sizes(const struct uma_training_job *job, struct sizes *sizes)
     sizes->weights = uma_plus(share(uma_minus(states->weights, whole), job->shard_weights, ranks), whole);
     if (!job->shard_weights)
         sizes->weights = states->weights;
-    sizes->adapter = share(uma_times(states->adapter_params, states->adapter_bytes), adapters, ranks);
+    sizes->adapter = uma_plus(share(uma_times(states->adapter_params, states->adapter_bytes), adapters, ranks),
+                              share(states->copied, job->shard_weights, ranks));
     bool state_shard = job->shard_states && !states->adapters_whole;
     sizes->states = uma_plus(share(states->adapter_states, state_shard, ranks),
                              share(uma_plus(states->full_states, states->master), job->shard_states, ranks));
+    if (job->train->optimizer == UMA_OPTIMIZER_PAGED_ADAMW || job->train->optimizer == UMA_OPTIMIZER_PAGED_ADAMW_8BIT) {
+        sizes->host = sizes->states; /* managed memory (cudaMallocManaged), outside torch's allocator */
+        sizes->states = 0;
+    }
     bool lomo = job->train->optimizer == UMA_OPTIMIZER_LOMO;
     uint64_t full = lomo ? 0 : uma_times(states->full_params, states->gradient_bytes);
     sizes->gradients = uma_plus(share(uma_times(states->adapter_params, states->adapter_bytes), job->shard_gradients && adapters, ranks),
                                 share(full, job->shard_gradients, ranks));
     sizes->temporary = share(states->step_temporary, job->shard_states && (states->full_params > 0 || adapters), ranks);
+    bool zero = job->train->shard == UMA_SHARD_ZERO1 || job->train->shard == UMA_SHARD_ZERO2 || job->train->shard == UMA_SHARD_ZERO3;
+    if (zero) { /* reduce and all-gather buckets, 5 x 10^8 B each of a pair by default, no more than there is to reduce */
+        uint64_t whole_gradient = uma_plus(uma_times(states->adapter_params, states->adapter_bytes), full);
+        sizes->deepspeed = uma_times(2, whole_gradient > 500000000 ? 500000000 : whole_gradient);
+    }
     if (job->train->shard == UMA_SHARD_DDP && ranks > 1)
         sizes->buckets = sizes->gradients; /* DistributedDataParallel's buckets hold a copy (gradient_as_bucket_view=False) */
     sizes->reference = job->train->reference_model == UMA_YES ? share(states->weights, job->shard_weights, ranks) : 0;
@@ -50,6 +59,19 @@ static void sharding_sizes(const struct uma_training_job *job, struct sizes *siz
         sizes->root_gradient = uma_times(ends, states->gradient_bytes);
     if (!job->shard_weights || job->ranks < 2)
         return;
+    if (job->train->shard == UMA_SHARD_ZERO3) {
+        /* stage 3 keeps up to stage3_max_live_parameters (10^9) gathered (deepspeed/runtime/zero/config.py) */
+        uint64_t live = uma_times(uma_model_params(job->model), 2);
+        live = live > 2000000000 ? 2000000000 : live;
+        sizes->gathered_root = live;
+        sizes->root_gradient = share(sizes->root_gradient, job->shard_gradients, job->ranks);
+        return;
+    }
+    /* litgpt's LoRA wraps nothing that has an adapter: the whole model is one unit (its 2023 rows: weights of all ranks and of one) */
+    if (job->train->framework == UMA_FRAMEWORK_LITGPT && !full) {
+        sizes->gathered_root = states->weights;
+        return;
+    }
     /* units are gathered in the compute format: 16 bits */
     uint64_t divide = states->full_bytes == 4 && full && job->element == 2 ? 2 : 1;
     sizes->gathered_root = states->root / 1;
@@ -65,7 +87,16 @@ static void sharding_sizes(const struct uma_training_job *job, struct sizes *siz
 static void activation_sizes(const struct uma_training_job *job, struct sizes *sizes) {
     const struct uma_training_activations *activations = &job->activations;
     uint64_t t = job->tokens;
-    switch (job->train->checkpointing) {
+    enum uma_checkpointing checkpointing = job->train->checkpointing;
+    /* litgpt's FSDP strategies come with activation_checkpointing_policy={Block} (litgpt/finetune/full.py, lora.py) */
+    if (job->train->framework == UMA_FRAMEWORK_LITGPT && job->shard_weights && job->ranks > 1)
+        checkpointing = UMA_CHECKPOINTING_ON;
+    switch (checkpointing) {
+    case UMA_CHECKPOINTING_OFFLOAD: /* copied to host memory as they are made */
+        sizes->kept = sizes->one_kept = uma_times(t, activations->checkpoint);
+        sizes->host = uma_plus(sizes->host, uma_times(t, activations->checkpoints));
+        sizes->working = uma_times(t, activations->working);
+        break;
     case UMA_CHECKPOINTING_OFF:
         sizes->kept = uma_times(t, activations->saved);
         sizes->one_kept = uma_times(t, activations->saved_layer);
@@ -86,21 +117,21 @@ static void activation_sizes(const struct uma_training_job *job, struct sizes *s
     sizes->loss_fixed = job->loss.fixed;
 }
 
-static uint64_t at(const struct uma_training_job *job, const struct sizes *sizes, enum moment moment) {
+static uint64_t at(const struct uma_training_job *job, const struct sizes *sizes, enum uma_training_moment moment) {
     uint64_t held = job->train->accumulation > 1 ? sizes->gradients : 0; /* of the micro batches before */
     uint64_t sum =
         uma_plus(uma_plus(sizes->weights, sizes->adapter), uma_plus(sizes->states, uma_plus(sizes->reference, sizes->generation)));
-    sum = uma_plus(sum, sizes->buckets);
+    sum = uma_plus(sum, uma_plus(sizes->buckets, sizes->deepspeed));
     switch (moment) {
-    case AT_LOSS:
+    case UMA_AT_LOSS:
         return uma_plus(uma_plus(sum, held),
                         uma_plus(sizes->gathered_root, uma_plus(uma_plus(sizes->kept, sizes->loss), sizes->loss_fixed)));
-    case AT_LAYER:
+    case UMA_AT_LAYER:
         if (held < sizes->root_gradient)
             held = sizes->root_gradient;
         sum = uma_plus(sum, uma_plus(held, uma_plus(sizes->gathered_root, sizes->gathered_layer)));
         return uma_plus(sum, uma_plus(uma_plus(sizes->kept, sizes->working), sizes->retained));
-    case AT_END:
+    case UMA_AT_END:
         sum = uma_plus(sum, uma_plus(sizes->gradients, uma_plus(sizes->gathered_root, sizes->gathered_layer)));
         return uma_plus(sum, uma_plus(sizes->one_kept, sizes->working));
     default:
@@ -160,12 +191,13 @@ static void state_terms(const struct uma_training_job *job, const struct sizes *
             ->between_steps = true;
 }
 
-static void phase_terms(const struct uma_training_job *job, const struct sizes *sizes, enum moment moment, struct uma_estimate *estimate) {
+static void phase_terms(const struct uma_training_job *job, const struct sizes *sizes, enum uma_training_moment moment,
+                        struct uma_estimate *estimate) {
     const struct uma_training_activations *activations = &job->activations;
     uint64_t t = job->tokens, held = job->train->accumulation > 1 ? sizes->gradients : 0;
-    if (moment == AT_LAYER && held < sizes->root_gradient)
+    if (moment == UMA_AT_LAYER && held < sizes->root_gradient)
         held = sizes->root_gradient;
-    if (moment == AT_END || moment == AT_STEP)
+    if (moment == UMA_AT_END || moment == UMA_AT_STEP)
         held = sizes->gradients;
     if (held > 0)
         uma_estimate_add(estimate, UMA_TERM_GRADIENTS, held, 0, 0, "one per trained parameter, in its own format", "gradients",
@@ -175,7 +207,11 @@ static void phase_terms(const struct uma_training_job *job, const struct sizes *
         uma_estimate_add(estimate, UMA_TERM_GRADIENTS, sizes->buckets, 0, 0, "torch DistributedDataParallel: buckets hold a copy",
                          "DDP buckets", "as large as the gradients")
             ->between_steps = true;
-    if (moment == AT_STEP) {
+    if (sizes->deepspeed > 0)
+        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, sizes->deepspeed, 0.5, 0.5, "deepspeed/runtime/zero/config.py: bucket sizes",
+                         "DeepSpeed buckets", "2 of at most 5e8 B")
+            ->between_steps = true;
+    if (moment == UMA_AT_STEP) {
         if (sizes->temporary > 0)
             uma_estimate_add(estimate, UMA_TERM_OPTIMIZER, sizes->temporary, 0, 0, "torch's foreach AdamW (torchtune PR 389)",
                              "optimizer step", "square roots of all second moments at once");
@@ -184,17 +220,17 @@ static void phase_terms(const struct uma_training_job *job, const struct sizes *
     if (sizes->gathered_root > 0)
         uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, sizes->gathered_root, 0, 0, "FSDP: the outermost unit stays gathered",
                          "gathered embedding and lm_head", "%llu B in the compute format", ULL(sizes->gathered_root));
-    if (moment != AT_LOSS && sizes->gathered_layer > 0)
+    if (moment != UMA_AT_LOSS && sizes->gathered_layer > 0)
         uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, sizes->gathered_layer, 0, 0, "FSDP: the unit in work", "gathered layer",
                          "%llu B", ULL(sizes->gathered_layer));
-    if (moment == AT_END)
+    if (moment == UMA_AT_END)
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, sizes->one_kept, 0.1, 0.1, "tensors that autograd keeps",
                          "input of the last layer", "%llu tokens", ULL(t));
     else
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, sizes->kept, 0.05, 0.05, "tensors that autograd keeps",
                          job->train->checkpointing == UMA_CHECKPOINTING_OFF ? "activations of all layers" : "checkpoints",
                          "%llu tokens x %u layers, %llu B a token", ULL(t), job->model->layer_count, ULL(t > 0 ? sizes->kept / t : 0));
-    if (moment == AT_LOSS) {
+    if (moment == UMA_AT_LOSS) {
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, uma_plus(sizes->loss, sizes->loss_fixed), 0.1, 0.1, job->loss.source,
                          job->loss.what, "%llu tokens x (%llu vocab x %.1f B + %u hidden x %.0f B) + %llu B", ULL(t),
                          ULL(job->model->vocab), job->loss.per_logit, job->model->hidden, job->loss.per_hidden, ULL(sizes->loss_fixed));
@@ -203,7 +239,7 @@ static void phase_terms(const struct uma_training_job *job, const struct sizes *
     uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, sizes->working, 0.1, 0.1, "tensors of one layer's backward, counted",
                      "layer in backward", "%llu tokens x %llu B (layer %u)", ULL(t), ULL(t > 0 ? sizes->working / t : 0),
                      activations->widest);
-    if (moment == AT_LAYER && sizes->retained > 0)
+    if (moment == UMA_AT_LAYER && sizes->retained > 0)
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, sizes->retained, 0.1, 0.05,
                          "FSDP1's hooks on frozen units hold their inputs' gradients", "gradients held by FSDP", "%llu tokens x %llu B",
                          ULL(t), ULL(activations->retained));
@@ -214,10 +250,10 @@ void uma_training_assemble(const struct uma_training_job *job, struct uma_estima
     state_sizes(job, &sizes);
     sharding_sizes(job, &sizes);
     activation_sizes(job, &sizes);
-    enum moment peak = AT_LOSS;
-    for (unsigned m = 1; m < MOMENTS; m++)
-        if (at(job, &sizes, (enum moment)m) > at(job, &sizes, peak))
-            peak = (enum moment)m;
+    enum uma_training_moment peak = UMA_AT_LOSS;
+    for (unsigned m = 1; m < UMA_MOMENTS; m++)
+        if (at(job, &sizes, (enum uma_training_moment)m) > at(job, &sizes, peak))
+            peak = (enum uma_training_moment)m;
     weight_terms(job, &sizes, estimate);
     state_terms(job, &sizes, estimate);
     /* cuBLAS' workspace (8.1 MiB on compute capability 8.x, 32 MiB on 9.0 and later, of each handle in use), batches and masks: fms-acceleration's
@@ -229,5 +265,7 @@ void uma_training_assemble(const struct uma_training_job *job, struct uma_estima
     /* FSDP's flat parameters keep their gradient until the next step begins */
     if (job->train->shard == UMA_SHARD_FSDP && job->ranks > 1)
         estimate->between_steps = uma_plus(estimate->between_steps, sizes.gradients);
-    uma_training_finish(job, sizes.loss, estimate);
+    struct uma_training_peak found = { .moment = peak, .host = sizes.host };
+    found.lasting = uma_plus(uma_plus(sizes.weights, sizes.adapter), uma_plus(sizes.states, uma_plus(sizes.reference, sizes.generation)));
+    uma_training_finish(job, &found, estimate);
 }

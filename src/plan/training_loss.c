@@ -4,7 +4,7 @@
  */
 #include "plan/training_parts.h"
 
-#include <math.h>
+#include <string.h>
 
 /* Positions whose logits exist at once in fused linear losses: Liger takes chunks so that they are about as large as the hidden states
  * (liger_kernel fused_linear_cross_entropy: chunks of tokens x hidden / vocab, a power of two); torchtune 8 chunks; Unsloth's about as Liger. */
@@ -24,10 +24,28 @@ static void set(struct uma_training_loss *loss, const struct uma_training_job *j
     loss->source = source;
 }
 
+/* transformers before 4.46: these models' forward has no logits.float() before the loss. */
+static bool half_loss(const struct uma_model *model) {
+    static const char *const families[] = { "gpt_bigcode", "gpt2", "gpt_neox", "falcon", "bloom", "opt", "codegen", "gptj" };
+    for (size_t i = 0; model->architecture && i < sizeof families / sizeof *families; i++)
+        if (strcmp(model->architecture, families[i]) == 0)
+            return true;
+    return false;
+}
+
 void uma_training_loss_of(struct uma_training_job *job) {
     struct uma_training_loss *loss = &job->loss;
     *loss = (struct uma_training_loss){ 0 };
     const struct uma_train *train = job->train;
+    /* Families whose older code takes the loss of the logits as they are: three tensors of their own width, two with a fused kernel */
+    bool as_they_are = job->older && (job->wide_norms || half_loss(job->model));
+    if (as_they_are && (train->loss == UMA_LOSS_FULL || train->loss == UMA_LOSS_FUSED)) {
+        double width = job->wide_norms ? 4 : job->element, copies = train->loss == UMA_LOSS_FULL ? 3 : 2;
+        copies += job->wide_norms ? 1 : 0; /* and the gradient is fp32 as well, beside them */
+        set(loss, job, width * copies, job->wide_norms ? 16 : 4, "logits, softmax, gradient",
+            "transformers before 4.46, modeling_gpt_bigcode.py and others: shifted logits and log-softmax in the logits' own format");
+        return;
+    }
     switch (train->loss) {
     case UMA_LOSS_FUSED_LINEAR:
         set(loss, job, 6 * chunk_share(job), 4, "fused linear loss",

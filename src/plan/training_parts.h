@@ -14,6 +14,7 @@ struct uma_training_states {               /* of the whole model, before shardin
     uint64_t largest_layer;                /* weights of one layer, the largest */
     uint64_t root;                         /* embedding, lm_head, final norm: the outermost FSDP unit */
     uint64_t adapter_params;
+    uint64_t copied;                      /* weights of modules_to_save: peft trains a copy and keeps the original */
     uint64_t full_params;                 /* trained in full: all, or embedding and lm_head beside an adapter, or a block of BAdam */
     unsigned adapter_bytes;               /* of one adapter weight */
     unsigned full_bytes;                  /* of one weight trained in full */
@@ -44,6 +45,14 @@ struct uma_training_loss {
     const char *source, *what;
 };
 
+enum uma_training_moment { UMA_AT_LOSS = 0, UMA_AT_LAYER, UMA_AT_END, UMA_AT_STEP, UMA_MOMENTS };
+
+struct uma_training_peak {
+    enum uma_training_moment moment;
+    uint64_t lasting; /* of the total: weights, adapters and states, which are never freed */
+    uint64_t host;    /* beside torch's allocator: offloaded checkpoints, paged states */
+};
+
 struct uma_training_job {
     const struct uma_model *model;
     const struct uma_train *train;
@@ -53,7 +62,10 @@ struct uma_training_job {
     unsigned residual; /* bytes of an element of the residual stream */
     uint64_t ranks;    /* that share the model's states */
     bool shard_weights, shard_gradients, shard_states;
-    bool autocast, fused_kernels, older;
+    bool autocast;      /* torch AMP */
+    bool fused_kernels; /* norms that keep no fp32 copy */
+    bool older;         /* transformers before 4.45 */
+    bool wide_norms;    /* LayerNorm in fp32 makes all hidden states fp32 */
     struct uma_training_states states;
     struct uma_training_activations activations;
     struct uma_training_loss loss;
@@ -72,4 +84,7 @@ bool uma_training_adapted(const struct uma_training_job *job, const struct uma_l
 /* The terms of the peak and all that follows from them. */
 void uma_training_assemble(const struct uma_training_job *job, struct uma_estimate *estimate); /* training_assemble.c */
 /* reserved, context, device, device_high, and the interval of the total. */
-void uma_training_finish(const struct uma_training_job *job, uint64_t loss_bytes, struct uma_estimate *estimate); /* training_device.c */
+void uma_training_finish(const struct uma_training_job *job, const struct uma_training_peak *peak,
+                         struct uma_estimate *estimate); /* training_device.c */
+/* Widen the interval by what the user left open, and say what was assumed: training_assumptions.c */
+void uma_training_assume(const struct uma_training_job *job, const struct uma_train *given, struct uma_estimate *estimate);

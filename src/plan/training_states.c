@@ -148,9 +148,10 @@ static void trained(struct uma_training_job *job) {
     double per_param = linear_params > 0 ? (double)linear_bytes / (double)linear_params : 2;
     states->largest_layer = uma_scale(largest, per_param < 4 ? per_param : 4);
     uint64_t ends = uma_plus(model->totals[UMA_CLASS_EMBEDDING].params, model->totals[UMA_CLASS_LM_HEAD].params);
-    if (train->method != UMA_METHOD_FULL)
+    if (train->method != UMA_METHOD_FULL) {
         states->full_params = train->train_embeddings ? ends : 0;
-    else {
+        states->copied = uma_times(states->full_params, states->full_bytes);
+    } else {
         states->full_params = uma_model_params(model);
         if (model->has_vision && train->freeze_vision)
             states->full_params = uma_minus(states->full_params, model->totals[UMA_CLASS_VISION].params);
