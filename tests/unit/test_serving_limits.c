@@ -92,12 +92,38 @@ static void capacity_of_vllm(void **state) {
     assert_true(sequences > 15 && sequences < 25);
 }
 
+/* Numbers of a hostile file: sums end at the top and nothing wraps to a small one. */
+static void absurd_models_do_not_wrap(void **state) {
+    (void)state;
+    static const enum uma_engine engines[] = { UMA_ENGINE_VLLM, UMA_ENGINE_SGLANG, UMA_ENGINE_TRT_LLM };
+    _cleanup_model_ struct uma_model *model = llama_8b();
+    model->vocab = UINT64_MAX;
+    model->hidden = UINT32_MAX;
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        model->layers[i].ffn = UMA_FFN_MOE;
+        model->layers[i].ffn_size = model->layers[i].shared_ffn_size = UINT64_MAX;
+        model->layers[i].experts = model->layers[i].experts_per_token = model->layers[i].heads = model->layers[i].head_dim = UINT32_MAX;
+    }
+    model->class_format[UMA_CLASS_EXPERTS] = UMA_FORMAT_MXFP4;
+    for (unsigned c = 0; c < UMA_CLASS_COUNT; c++)
+        model->totals[c] = (struct uma_tensor_total){ .params = UINT64_MAX, .bytes = UINT64_MAX };
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        struct uma_serve serve = {
+            .engine = engines[i], .context = 4096, .tp = 4096, .pp = 32, .fraction = 0.9, .pool = UINT64_MAX, .mtp = true
+        };
+        struct uma_error err = { 0 };
+        uint64_t context = 1;
+        assert_true(device(model, &serve) > UINT64_MAX / 2);
+        assert_int_equal(uma_serve_max_context(model, &serve, 100 * GIB, true, &context, &err), 0);
+        assert_int_equal(context, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_are_the_last_that_fit),
-        cmocka_unit_test(the_upper_end_leaves_less),
-        cmocka_unit_test(fractions_between_need_and_budget),
-        cmocka_unit_test(capacity_of_vllm),
+        cmocka_unit_test(limits_are_the_last_that_fit),      cmocka_unit_test(the_upper_end_leaves_less),
+        cmocka_unit_test(fractions_between_need_and_budget), cmocka_unit_test(capacity_of_vllm),
+        cmocka_unit_test(absurd_models_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
