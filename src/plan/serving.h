@@ -33,7 +33,7 @@ uint64_t uma_serve_class_bytes(const struct uma_model *model, const struct uma_s
 double uma_serve_weight_span(const struct uma_model *model, const struct uma_serve *serve);
 /* An uma_kv_cache of the job. */
 void uma_serve_kv(const struct uma_model *model, const struct uma_serve *serve, struct uma_kv *ret_kv);
-/* Tokens of one sequence that are cached: `context`, a rank's. Largest feed-forward, query and key widths of any layer (elements per token). */
+/* Largest feed-forward, query and key widths of any layer (elements per token). */
 struct uma_widths {
     uint64_t ffn;     /* dense, or one routed expert with the shared ones */
     uint64_t experts; /* per token: experts_per_token x the size of one; 0 in a dense model */

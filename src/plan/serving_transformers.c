@@ -3,7 +3,7 @@
  * serving_transformers.c - generate() of transformers and of what works like it: weights, a cache that grows with every token, and one
  * prefill of the whole prompt. There is no engine that plans memory: the peak is the larger of two moments.
  *
- * Checked on Qwen's published tables of transformers (qwen.readthedocs.io, "Speed Benchmark", v2.0, v2.5, v3): see docs/accuracy.
+ * Checked on Qwen's published tables of transformers (qwen.readthedocs.io, "Speed Benchmark", v2.0, v2.5, v3); tests/accuracy runs them.
  */
 #include "plan/serving.h"
 
