@@ -13,8 +13,7 @@
 static const uint64_t graph_bytes_per_batch = UINT64_C(2) << 20;
 /* FlashInfer's workspace is 384 MiB (model_runner.py, global_workspace); cuBLAS's and loaded kernels come to the rest. */
 static const uint64_t workspaces = UINT64_C(512) << 20;
-/* Tokenizer, scheduler and detokenizer are three processes that import torch, about 1 GiB each; as for vLLM, 5.4..6.7 GiB were seen beside
- * weights and cache on a GB10. */
+/* Tokenizer, scheduler and detokenizer are processes that import torch. Assumed to come to what vLLM's do: no measurement of SGLang's was found. */
 static const uint64_t host_bytes = UINT64_C(3) << 30, host_high = UINT64_C(4608) << 20;
 
 void uma_serve_fixed_sglang(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate,

@@ -9,13 +9,14 @@
 
 /*
  * What a rank holds beside weights and activations: CUDA context, cuBLAS and attention workspaces, sampler, captured graphs of the dry run.
- * Fitted on AIConfigurator's published maximum sequences of Llama-3.1-8B on an H100 (tp 1: 2.1..2.5 GiB with the context are open between
- * n and n + 1 sequences of six settings), checked on GB300, which takes 0.6..1 GiB more: 0.4 % of its memory.
+ * Fitted on AIConfigurator's published maximum sequences of Llama-3.1-8B. With the context, six settings on one H100 leave 2.1..2.5 GiB open
+ * between n and n + 1 sequences, those on one GB300 2.6..2.8: the value, 2.6 with the context, was taken between the two. One model, and both
+ * devices were used: not checked on rows beside these.
  */
 static const uint64_t runtime = UINT64_C(1946) << 20;
 /*
- * All-reduce workspaces beside NCCL's own buffers. The same rows: 1.2 GiB more with two ranks than with one, 2.0 with four, on both devices;
- * a doubling adds 0.8.
+ * All-reduce workspaces and NCCL's own buffers, fitted on the same rows of both devices: 1.2 GiB more with two ranks than with one, 2.0 with
+ * four. A further doubling is taken to add 0.8 again; no row has eight.
  */
 static uint64_t all_reduce_bytes(const struct uma_serve *serve) {
     uint64_t bytes = 0;
@@ -24,7 +25,7 @@ static uint64_t all_reduce_bytes(const struct uma_serve *serve) {
     return bytes;
 }
 
-/* The engine's processes on the host: as vLLM's. */
+/* The engine's processes on the host: assumed to come to what vLLM's do; not measured. */
 static const uint64_t host_bytes = UINT64_C(3) << 30, host_high = UINT64_C(4608) << 20;
 
 void uma_serve_fixed_trt_llm(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate,
@@ -34,11 +35,11 @@ void uma_serve_fixed_trt_llm(const struct uma_model *model, const struct uma_ser
     uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, uma_times(serve->batched_tokens, per_token), 0.3, 0.7,
                      "widest layer; within 15 % of AIConfigurator's 2 x tokens x h x (11, 6.5, 5)", "largest step", "%llu tokens x %llu B",
                      (unsigned long long)serve->batched_tokens, (unsigned long long)per_token);
-    uma_estimate_add(estimate, UMA_TERM_OVERHEAD, runtime, 0.3, 0.6, "fitted on AIConfigurator's capacity rows of one H100", "runtime",
-                     "workspaces, sampler, graphs");
+    uma_estimate_add(estimate, UMA_TERM_OVERHEAD, runtime, 0.3, 0.6,
+                     "fitted on AIConfigurator's capacity rows of Llama-3.1-8B, H100 and GB300", "runtime", "workspaces, sampler, graphs");
     uint64_t all_reduce = all_reduce_bytes(serve);
     if (all_reduce)
-        uma_estimate_add(estimate, UMA_TERM_OVERHEAD, all_reduce, 0.3, 0.3, "fitted on the same rows with 2 and 4 ranks",
+        uma_estimate_add(estimate, UMA_TERM_OVERHEAD, all_reduce, 0.3, 0.3, "fitted on the same rows with 2 and 4 ranks; 8 extrapolated",
                          "all-reduce and NCCL", "1.2 GiB for 2 ranks, 0.8 GiB more for each doubling");
     uma_estimate_sum(estimate);
     *ret_budget = (struct uma_serve_budget){ .of = uma_minus(serve->pool, uma_plus(estimate->total, UMA_SERVE_CONTEXT_BYTES)) };

@@ -15,22 +15,24 @@
  */
 enum { DEFAULT_SEQUENCES = 256 };
 /*
- * Bytes per logit while the warm-up samples with top-k and top-p: bf16 and fp32 logits 2 + 4, sorted values and int64 indices 4 + 8 and the
- * sort's second copy of both, probabilities and their sum 4, a mask 1. Llama-3-8B's profile peaked at 1.26 GiB with one rank and with two
- * (vllm PR 10511), which no term divided by ranks explains: 256 x 128256 logits at 37 B and 8192 hidden states do.
+ * Bytes per logit while the warm-up samples with top-k and top-p. Fitted on vllm PR 10511: Llama-3-8B's profile peaked at 1.26 GiB with one
+ * rank and with two, so no term divided by ranks explains it; 256 x 128256 logits at 37 B and 8192 hidden states do. Of that order is what
+ * sampling holds: bf16 and fp32 logits 2 + 4, sorted values and int64 indices 4 + 8 and the sort's second copy of both, probabilities 4, a
+ * mask 1. One model of one old release: the span is wide, and no other row checks it.
  */
 enum { LOGIT_BYTES = 37 };
 /* Graphs are captured for sizes up to 512 tokens (1, 2, 4, then steps of 8 to 256 and of 16 to 512). */
 enum { GRAPH_TOKENS = 512, GRAPH_SIZES = 51 };
-/* Nodes and kernel arguments of one captured layer and size; with one step's activations this gives the 0.07..0.09 GiB that vLLM reports as
- * really taken (DeepSeek-V4-Flash on one GB10, Qwen3.8-27B on two RTX 5090), where its own estimates were 0.13..0.68. */
+/* Nodes and kernel arguments of one captured layer and size. Chosen so that with one step's activations it gives the 0.07..0.09 GiB that vLLM
+ * reports as really taken (DeepSeek-V4-Flash on one GB10, Qwen3.8-27B on two RTX 5090), where its own estimates were 0.13..0.68. */
 enum { GRAPH_LAYER_BYTES = 16 << 10 };
 /* cuBLAS and FlashInfer workspaces and kernels loaded while profiling: 0.2..0.37 GiB in vLLM 0.8 and later (PR 14447, club-3090 issue 1087);
  * 1.8 GiB in releases before the context was left out of the count (PR 10511). */
 static const uint64_t non_torch = UINT64_C(307) << 20;
 /*
- * Host memory of the API server and the engine's processes, which on one pool counts as well. vLLM 0.28 on a GB10 took 5.4..6.7 GiB
- * beside weights and KV cache (llamastash PR 81): with the context, workspaces and activations of a usual model off, 2..4.5 are left.
+ * Host memory of the API server and the engine's processes, which on one pool counts as well: a remainder, not a measurement. vLLM 0.28 on a
+ * GB10 took 5.4..6.7 GiB beside weights and KV cache (llamastash PR 81); with the context, workspaces and activations of a usual model off,
+ * about 2..4.5 are left.
  */
 static const uint64_t host_bytes = UINT64_C(3) << 30, host_high = UINT64_C(4608) << 20;
 
