@@ -184,6 +184,7 @@ struct uma_model_details {
     bool router_bias;  /* a bias or score correction per expert */
     bool router_scale; /* Gemma 4: the router's input scale and one scale per expert */
     bool expert_bias;  /* experts' matrices have biases */
+    bool own_kv;       /* layers with shares_kv have k and v matrices all the same (Gemma 3n) */
     bool shared_gate;  /* a one-row gate on the shared expert */
     bool lm_head_bias, conv_bias, mixer_bias;
     bool embedding_norm;            /* a norm after the embedding (BLOOM) */

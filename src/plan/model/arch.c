@@ -17,9 +17,10 @@
  */
 static const struct uma_arch table[] = {
     /* names, flags, norms per layer, sliding period, head_dim */
-    { "llama|yi|aquila|deepseek|internlm3|smollm3|solar|xverse|orion|telechat|exaone|seed_oss|minicpm|decilm|nemotronnas|granite|baichuan|"
-      "internlm2|ernie4_5|hunyuan_v1_dense|helium|ouro|skywork|codellama|minicpm3",
+    { "llama|yi|aquila|deepseek|internlm3|smollm3|solar|xverse|orion|telechat|exaone|seed_oss|mllama|mllama_text_model|decilm|nemotronnas|granite|baichuan|"
+      "internlm2|ernie4_5|hunyuan_v1_dense|helium|ouro|skywork|codellama",
       0, 2, 0, 0 },
+    { "minicpm|minicpm3", ARCH_TIED, 2, 0, 0 },
     { "mistral|ministral|ministral3|mistral3|pixtral|mixtral|voxtral", ARCH_ALL_SLIDING, 2, 0, 0 },
     { "llama4", 0, 2, 0, 0 },
     { "internlm", ARCH_QKV_BIAS, 2, 0, 0 },
@@ -37,7 +38,7 @@ static const struct uma_arch table[] = {
     { "gemma|paligemma", ARCH_TIED, 2, 0, 256 },
     { "gemma2", ARCH_TIED, 4, 2, 256 },
     { "gemma3", ARCH_TIED | ARCH_QK_NORM, 4, 6, 256 },
-    { "gemma3n", ARCH_TIED | ARCH_QK_NORM, 4, 5, 256 },
+    { "gemma3n", ARCH_TIED | ARCH_QK_NORM | ARCH_OWN_KV, 4, 5, 256 },
     { "gemma4|gemma4_unified", ARCH_TIED | ARCH_QK_NORM | ARCH_MOE_DENSE, 4, 6, 256 },
     { "vaultgemma", ARCH_TIED, 2, 2, 256 },
     { "gpt_oss", ARCH_QKV_BIAS | ARCH_EXPERT_BIAS | ARCH_ROUTER_BIAS | ARCH_SINKS, 2, 2, 64 },

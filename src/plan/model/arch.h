@@ -37,6 +37,7 @@ enum uma_arch_flag {
     ARCH_RESIDUAL_FFN = 1 << 26, /* feed-forward after Mamba layers, too */
     ARCH_MTP_DENSE = 1 << 28,    /* MTP layers repeat the first, dense layer (Step 3.5: 0.8 B beside 196 B; MiMo-V2) */
     ARCH_NO_MTP = 1 << 29,       /* the configuration counts MTP layers that the released weights do not have (MiniMax-M2) */
+    ARCH_OWN_KV = 1 << 30,       /* layers that use an earlier one's cache have matrices for keys and values all the same */
     ARCH_MQA = 1 << 27,          /* one key-value head where the configuration is silent */
 };
 

@@ -91,7 +91,7 @@ static void globals(struct uma_config *config) {
     struct uma_model *model = config->model;
     struct uma_model_details *details = &model->details;
     uint32_t flags = config->arch ? config->arch->flags : 0;
-    model->hidden = (uint32_t)uma_config_number(config, "hidden_size|n_embd|d_model|model_dim|dim|hidden_dim", CONFIG_WIDTH_MAX, 0);
+    model->hidden = (uint32_t)uma_config_number(config, "hidden_size|n_embd|n_embed|d_model|model_dim|dim|hidden_dim", CONFIG_WIDTH_MAX, 0);
     if (model->hidden == 0)
         uma_config_fail(config, "hidden_size", "there, a number from 1 to 16777216");
     model->vocab = uma_config_number(config, "padded_vocab_size|vocab_size|n_vocab", CONFIG_WIDTH_MAX, 0);
@@ -112,6 +112,7 @@ static void globals(struct uma_config *config) {
     details->router_bias = uma_config_flag(config, "use_routing_bias|use_moe_router_bias", flags & ARCH_ROUTER_BIAS);
     details->router_scale = flags & ARCH_MOE_DENSE;
     details->expert_bias = flags & ARCH_EXPERT_BIAS;
+    details->own_kv = flags & ARCH_OWN_KV;
     details->shared_gate = flags & ARCH_SHARED_GATE;
     if (flags & ARCH_POSITIONS) /* OPT's table has two rows that no position uses */
         details->positions = model->max_position + (strcmp(config->arch->names, "opt") == 0 ? 2 : 0);

@@ -95,7 +95,7 @@ static void dense(struct uma_config *config, uint32_t index, bool moe_family) {
         layer->ffn_size = uma_config_number(config, "shared_intermediate_size", CONFIG_WIDTH_MAX, 0);
     if (layer->ffn_size == 0)
         layer->ffn_size = uma_times(4, model->hidden);
-    if (strncmp(config->arch ? config->arch->names : "", "qwen|", 5) == 0) /* the first Qwen states both halves of its gated block as one */
+    if (strcmp(config->arch ? config->arch->names : "", "qwen") == 0) /* the first Qwen states both halves of its gated block as one */
         layer->ffn_size /= 2;
     if (uma_config_flag(config, "use_double_wide_mlp", false) && layer->shares_kv) /* Gemma 4 */
         layer->ffn_size = uma_times(layer->ffn_size, 2);

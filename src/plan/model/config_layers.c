@@ -167,6 +167,7 @@ static void expand(struct uma_config *config) {
     for (uint32_t i = 0; i < config->kind_count; i++) {
         char kind = config->kinds[i], before = 0;
         if (kind == KIND_HYBRID) {
+            uma_model_warn(config->model, "the adapters of the shared attention blocks are not counted (about 5 %% of the weights)");
             before = seen++ < blocks ? KIND_FULL : KIND_SHARED;
             kind = KIND_NO_FFN;
         } else if (kind == KIND_FULL && flags & ARCH_PARALLEL_MIXERS)

@@ -136,6 +136,9 @@ static void mamba(struct uma_config *config, uint32_t index) {
         model->ssm_head_dim = (uint32_t)uma_config_number(config, "head_dim", CONFIG_COUNT_MAX, 64);
         heads = uma_config_number(config, "num_heads", CONFIG_COUNT_MAX, 0);
     }
+    if (first &&
+        strncmp(config->arch->names, "mamba", 5) == 0) /* the pure family states it, and Falcon-Mamba a wrong expansion beside it */
+        inner = uma_config_number(config, "intermediate_size", CONFIG_WIDTH_MAX, inner);
     if (inner == 0)
         inner = heads && !first ? heads * model->ssm_head_dim : expand * model->hidden;
     if (heads == 0 && model->ssm_head_dim)

@@ -9,12 +9,11 @@
 /* Parameters of a vision transformer: per layer four attention matrices and a feed-forward, a patch embedding, positions, and a projector of
  * two matrices over merged patches (ViT, arXiv:2010.11929; Qwen2-VL, arXiv:2409.12191). Norms and biases: 0.1 %, left out. */
 static uint64_t tower_params(struct uma_config *config, const json_t *vision, bool gated) {
-    uint64_t width =
-        uma_config_number_in(config, vision, "hidden_size|vt_hidden_size|embed_dim|d_model|width|mm_hidden_size", CONFIG_WIDTH_MAX, 0);
+    uint64_t width = uma_config_number_in(config, vision, "embed_dim|vt_hidden_size|hidden_size|d_model|width", CONFIG_WIDTH_MAX, 0);
     uint64_t layers = uma_config_number_in(config, vision, "num_hidden_layers|depth|vt_num_hidden_layers|encoder_layers|num_layers|layers",
                                            UMA_MODEL_LAYERS_MAX, 0);
     uint64_t ffn = uma_config_number_in(config, vision, "intermediate_size|vt_intermediate_size|encoder_ffn_dim|d_ff", CONFIG_WIDTH_MAX,
-                                        uma_times(4, width));
+                                        uma_times(uma_config_number_in(config, vision, "mlp_ratio", 64, 4), width));
     uint64_t patch = uma_config_number_in(config, vision, "patch_size|spatial_patch_size", 4096, 14);
     uint64_t frames = uma_config_number_in(config, vision, "temporal_patch_size", 64, 1);
     uint64_t positions = uma_config_number_in(config, vision, "num_position_embeddings|position_embedding_size", CONFIG_WIDTH_MAX, 0);
@@ -39,7 +38,7 @@ static void vision(struct uma_config *config) {
     const char *activation = json_string_value(json_object_get(tower, "hidden_act"));
     bool gated = activation && strcmp(activation, "silu") == 0;
     model->has_vision = true;
-    model->vision_hidden = (uint32_t)uma_config_number_in(config, tower, "hidden_size|vt_hidden_size|embed_dim|width", CONFIG_WIDTH_MAX, 0);
+    model->vision_hidden = (uint32_t)uma_config_number_in(config, tower, "embed_dim|vt_hidden_size|hidden_size|width", CONFIG_WIDTH_MAX, 0);
     model->vision_layers =
         (uint32_t)uma_config_number_in(config, tower, "num_hidden_layers|depth|vt_num_hidden_layers|layers", UMA_MODEL_LAYERS_MAX, 0);
     model->vision_tokens = (uint32_t)uma_config_number(

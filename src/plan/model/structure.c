@@ -20,7 +20,8 @@ static void count_norm(struct uma_model *model, uint64_t tensors, uint64_t width
 static void count_attention_vectors(struct uma_model *model, const struct uma_model_layer *layer) {
     uint64_t q = uma_times(layer->heads, layer->head_dim), k = uma_times(layer->kv_heads, layer->head_dim);
     uint64_t v = layer->key_is_value ? 0 : uma_times(layer->kv_heads, layer->v_head_dim);
-    if (layer->shares_kv)
+    bool without_kv = layer->shares_kv && !model->details.own_kv;
+    if (without_kv)
         k = v = 0;
     if (model->qkv_bias)
         count(model, UMA_CLASS_NORM, 3,
@@ -30,7 +31,7 @@ static void count_attention_vectors(struct uma_model *model, const struct uma_mo
     if (model->qk_norm && model->details.qk_norm_full)
         count(model, UMA_CLASS_NORM, 2, uma_plus(q, k));
     else if (model->qk_norm)
-        count(model, UMA_CLASS_NORM, 2, uma_times(layer->shares_kv ? 1 : 2, layer->head_dim));
+        count(model, UMA_CLASS_NORM, 2, uma_times(without_kv ? 1 : 2, layer->head_dim));
     if (layer->sinks)
         count(model, UMA_CLASS_NORM, 1, layer->heads);
 }

@@ -19,7 +19,7 @@ static void add_attention(const struct uma_model *model, const struct uma_model_
     uint64_t in = layer->input ? layer->input : model->hidden;
     uint64_t q = uma_times(layer->heads, layer->head_dim), o = uma_times(layer->heads, layer->v_head_dim);
     add(list, UMA_CLASS_ATTENTION, UMA_LINEAR_Q, in, uma_times(q, layer->output_gate ? 2 : 1), 1);
-    if (!layer->shares_kv) {
+    if (!layer->shares_kv || model->details.own_kv) {
         add(list, UMA_CLASS_ATTENTION, UMA_LINEAR_K, in, uma_times(layer->kv_heads, layer->head_dim), 1);
         if (!layer->key_is_value)
             add(list, UMA_CLASS_ATTENTION, UMA_LINEAR_V, in, uma_times(layer->kv_heads, layer->v_head_dim), 1);
