@@ -218,8 +218,9 @@ struct uma_model {
 
     uint32_t hidden;
     uint64_t vocab;
-    uint64_t max_position; /* 0: not stated */
-    bool tied;             /* lm_head is the embedding */
+    uint64_t max_position;    /* 0: not stated */
+    uint64_t default_context; /* tokens the files ask an engine to serve (num_ctx of an Ollama model); 0: nothing said */
+    bool tied;                /* lm_head is the embedding */
     bool qkv_bias, o_bias, mlp_bias, qk_norm;
     uint32_t norms_per_layer; /* 2; Gemma 4 */
     struct uma_model_details details;
