@@ -210,11 +210,23 @@ static uint64_t number_of(uint64_t type, uint64_t raw, bool *ret_negative) {
 static int skip_texts(struct reader *r, uint64_t count, struct uma_error *err) {
     if (count > left(r) / 8)
         return malformed(r, err, "an array has more elements than the file has room for");
-    for (; count > 0; count--) {
+    while (count > 0) {
+        /* those that lie in the buffer as a whole: half a million in a large vocabulary and its merges */
+        size_t at = r->at;
+        for (; count > 0 && r->filled - at >= 8; count--) {
+            uint64_t length = little(r->buffer + at, 8);
+            if (length > r->filled - at - 8)
+                break;
+            at += 8 + (size_t)length;
+        }
+        r->at = at;
+        if (count == 0)
+            break;
         uint64_t length;
         int e = take(r, 8, &length, err);
         if (e < 0 || (e = skip(r, length, err)) < 0)
             return e;
+        count--;
     }
     return 0;
 }
