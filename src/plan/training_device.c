@@ -23,7 +23,7 @@ static double fragments(const struct uma_training_job *job, const struct uma_tra
 
 /* Context and libraries of one process: 0.45 GiB on Ada and Ampere with torch (llama.cpp PR 15860 prints 451 to 749 MiB), 0.69 GiB on GB10
  * (vllm PR 55828); NCCL's buffers add about 1.2 GiB where ranks talk (fms-acceleration, 2 and 4 GPUs). */
-enum { CONTEXT = 620000000, CONTEXT_HIGH = 1100000000, NCCL = 1300000000 };
+static const uint64_t CONTEXT = 620000000, CONTEXT_HIGH = 1100000000, NCCL = 1300000000;
 
 void uma_training_finish(const struct uma_training_job *job, const struct uma_training_peak *peak, struct uma_estimate *estimate) {
     uint64_t moving = uma_minus(estimate->total, peak->lasting), limit = UINT64_C(8) << 30;

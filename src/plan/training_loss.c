@@ -26,7 +26,7 @@ static void set(struct uma_training_loss *loss, const struct uma_training_job *j
 
 /* transformers before 4.46: these models' forward has no logits.float() before the loss. */
 static bool half_loss(const struct uma_model *model) {
-    static const char *const families[] = { "gpt_bigcode", "gpt2", "gpt_neox", "falcon", "bloom", "opt", "codegen", "gptj" };
+    static const char *const families[] = { "gpt_bigcode", "gpt2", "gpt_neox", "falcon", "bloom", "opt", "codegen", "gptj", "qwen" };
     for (size_t i = 0; model->architecture && i < sizeof families / sizeof *families; i++)
         if (strcmp(model->architecture, families[i]) == 0)
             return true;

@@ -63,6 +63,16 @@ double uma_training_optimizer_bytes(enum uma_optimizer optimizer, unsigned preci
 static uint64_t step_temporary(const struct uma_training_job *job) {
     const struct uma_training_states *states = &job->states;
     uint64_t full = uma_times(states->full_params, states->master > 0 ? 4 : states->full_bytes);
+    bool badam = job->train->optimizer == UMA_OPTIMIZER_BADAM;
+    if (states->master > 0 && !badam) {
+        /* DeepSpeed makes fp32 gradients for its fp32 masters; stage 3 of one sub_group_size (10^9 parameters) at a time */
+        uint64_t at_once = states->full_params;
+        if (job->train->shard == UMA_SHARD_ZERO3) {
+            uint64_t group = uma_times(1000000000, job->ranks > 0 ? job->ranks : 1);
+            at_once = at_once > group ? group : at_once;
+        }
+        return uma_times(at_once, job->train->optimizer == UMA_OPTIMIZER_ADAMW || job->train->optimizer == UMA_OPTIMIZER_LION ? 8 : 4);
+    }
     switch (job->train->optimizer) {
     case UMA_OPTIMIZER_ADAMW:
     case UMA_OPTIMIZER_LION:

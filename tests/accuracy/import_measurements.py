@@ -277,6 +277,8 @@ def training_arguments(row):
         words += ["--autocast", "no"]  # this bench runs without AMP unless its row says so
         if fmt == "fp16":
             words += ["--compute", "fp16"]
+    elif "QwenLM/Qwen " in source and quantised:
+        words += ["--compute", "fp16", "--autocast", "no"]  # finetune_qlora_single_gpu.sh: fp16 by DeepSpeed, not by AMP
     elif re.search(r"fp16 \(mixed\)", row["weight_dtype"]):
         words += ["--compute", "fp16"]
 
@@ -335,10 +337,10 @@ def training_arguments(row):
     checkpointing = row["grad_ckpt"].strip().lower()
     if "offload" in checkpointing or "activation offloading" in notes.lower():
         words += ["--checkpointing", "offload"]
+    elif checkpointing == "unsloth" or ("LLaMA-Factory/wiki" in source and framework == "unsloth"):
+        words += ["--checkpointing", "offload"]  # Unsloth's own default
     elif checkpointing.startswith(("true", "default(true)", "full", "recompute=full")):
         words += ["--checkpointing", "on"]
-    elif checkpointing == "unsloth":
-        words += ["--checkpointing", "offload"]
     elif "selective" in checkpointing:
         words += ["--checkpointing", "selective"]
     elif checkpointing.startswith("false"):
@@ -359,6 +361,8 @@ def training_arguments(row):
         words += ["--loss", "fused"]
     elif config_name:
         words += ["--loss", "full"]
+    elif "LLaMA-Factory/wiki" in source and framework == "unsloth":
+        words += ["--loss", "fused"]  # Unsloth of that time: fused cross entropy over all logits
     if config_name and "peft-bnb" in config_name or config_name.startswith("accelerated-peft"):
         # Only the plain PEFT path calls prepare_model_for_kbit_training, which turns hidden states into fp32.
         words += ["--residual", "fp32" if config_name.startswith("baseline") else "bf16"]
@@ -417,8 +421,8 @@ def training_arguments(row):
         shard = "zero3" if "full" in method and "QwenLM" in source else "zero2"
         remark.append("DeepSpeed stage not stated: its script's own for full fine-tuning (finetune_ds.sh: 3)" if shard == "zero3" else
                       "DeepSpeed stage not stated: 2 taken")
-    elif "QwenLM/Qwen " in source and "full" in method:
-        shard = "zero3"  # finetune_ds.sh, also on one device
+    elif "QwenLM/Qwen " in source and ("full" in method or quantised):
+        shard = "zero3" if "full" in method else "zero2"  # finetune_ds.sh and finetune_qlora_single_gpu.sh, also on one device
     elif parallel.startswith("device_map") and gpus > 1:
         degrees["pp"] = gpus
     if nodes_match:
@@ -434,7 +438,7 @@ def training_arguments(row):
         words += ["--sequence-parallel"]
     if framework == "megatron" and "ms-swift" in source:
         words += ["--distributed-optimizer"]  # ms-swift's Megatron default
-    if shard and (gpus > 1 or zero):
+    if shard and (gpus > 1 or zero or "QwenLM/Qwen " in source):
         words += ["--shard", shard]
     elif gpus > 1 and not degrees and not shard and parallel == "none":
         words += ["--shard", "ddp"]
@@ -463,6 +467,8 @@ def training_class(row, plan):
     reserved = re.search(r"max reserved|peak reserved|max_memory_reserved|torchtitan", notes + row["source"]) is not None or \
         (re.search(r"unslothai/notebooks", row["source"]) is not None) or \
         (re.search(r"ms-swift", row["source"]) is not None)  # swift/utils/torch_utils.py: memory(GiB) is max_memory_reserved
+    if "LLaMA-Factory/wiki" in row["source"]:
+        return "total_peak-" + kind, "device.total"  # whole gigabytes of a device; nothing is said of torch
     if "QwenLM/Qwen " in row["source"]:
         # Not stated what was read. It cannot be torch's allocated peak: figures fall where the length doubles (35.2 at 1,024, 35.1 at 2,048).
         return "total_peak-" + kind, "device.total"
