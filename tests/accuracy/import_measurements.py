@@ -468,7 +468,7 @@ def training_class(row, plan):
         (re.search(r"unslothai/notebooks", row["source"]) is not None) or \
         (re.search(r"ms-swift", row["source"]) is not None)  # swift/utils/torch_utils.py: memory(GiB) is max_memory_reserved
     if "LLaMA-Factory/wiki" in row["source"]:
-        return "total_peak-" + kind, "device.total"  # whole gigabytes of a device; nothing is said of torch
+        return "total_peak-" + kind, "device.reserved"  # whole gigabytes of a device; nothing is said of torch
     if "QwenLM/Qwen " in row["source"]:
         # Not stated what was read. It cannot be torch's allocated peak: figures fall where the length doubles (35.2 at 1,024, 35.1 at 2,048).
         return "total_peak-" + kind, "device.total"
