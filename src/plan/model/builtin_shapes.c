@@ -11,6 +11,8 @@
  */
 #include "plan/model/builtin.h"
 
+/* one line a model, however long */
+/* clang-format off */
 const struct uma_builtin_shape uma_builtin_shapes[] = {
     /* Llama 1, 2, 3, 4 and what has their shape */
     { "meta-llama/Llama-2-7b-hf|huggyllama/llama-7b|lmsys/vicuna-7b-v1.5|LLaMA-7B|LLaMA-2-7B-32K|Platypus2-7B", 6738415616, "llama h=4096 l=32 a=32 f=11008 v=32000 p=4096" },
@@ -24,8 +26,8 @@ const struct uma_builtin_shape uma_builtin_shapes[] = {
     { "meta-llama/Meta-Llama-3-8B|meta-llama/Llama-3-8B|NousResearch/Hermes-2-Pro-Llama-3-8B", 8030261248, "llama h=4096 l=32 a=32 k=8 f=14336 v=128256 p=8192" },
     { "meta-llama/Meta-Llama-3-70B|meta-llama/Llama-3-70B", 70553706496, "llama h=8192 l=80 a=64 k=8 f=28672 v=128256 p=8192" },
     { "meta-llama/Llama-3.1-8B|meta-llama/Meta-Llama-3.1-8B|nvidia/Llama-3.1-Nemotron-Nano-8B|deepseek-ai/DeepSeek-R1-Distill-Llama-8B|Hermes-3-Llama-3.1-8B|allenai/Llama-3.1-Tulu-3-8B|meta-llama/Llama-Guard-3-8B", 8030261248, "llama h=4096 l=32 a=32 k=8 f=14336 v=128256 p=131072" },
-    { "meta-llama/Llama-3.1-70B|meta-llama/Meta-Llama-3.1-70B|meta-llama/Llama-3.3-70B|nvidia/Llama-3.1-Nemotron-70B|deepseek-ai/DeepSeek-R1-Distill-Llama-70B|Hermes-3-Llama-3.1-70B|Hermes-4-70B|allenai/Llama-3.1-Tulu-3-70B", 70553706496, "llama h=8192 l=80 a=64 k=8 f=28672 v=128256 p=131072" },
-    { "meta-llama/Llama-3.1-405B|meta-llama/Meta-Llama-3.1-405B|Hermes-3-Llama-3.1-405B|Hermes-4-405B", 405853388800, "llama h=16384 l=126 a=128 k=8 f=53248 v=128256 p=131072" },
+    { "meta-llama/Llama-3.1-70B|meta-llama/Meta-Llama-3.1-70B|meta-llama/Llama-3.3-70B|nvidia/Llama-3.1-Nemotron-70B|deepseek-ai/DeepSeek-R1-Distill-Llama-70B|Hermes-3-Llama-3.1-70B|Hermes-4-70B|Hermes-4-Llama-3.1-70B|allenai/Llama-3.1-Tulu-3-70B", 70553706496, "llama h=8192 l=80 a=64 k=8 f=28672 v=128256 p=131072" },
+    { "meta-llama/Llama-3.1-405B|meta-llama/Meta-Llama-3.1-405B|Hermes-3-Llama-3.1-405B|Hermes-4-405B|Hermes-4-Llama-3.1-405B", 405853388800, "llama h=16384 l=126 a=128 k=8 f=53248 v=128256 p=131072" },
     { "meta-llama/Llama-3.2-1B|meta-llama/Llama-Guard-3-1B", 1235814400, "llama h=2048 l=16 a=32 k=8 d=64 f=8192 v=128256 p=131072 t=1" },
     { "meta-llama/Llama-3.2-3B|canopylabs/orpheus-3b|Hermes-3-Llama-3.2-3B", 3212749824, "llama h=3072 l=28 a=24 k=8 d=128 f=8192 v=128256 p=131072 t=1" },
     { "meta-llama/Llama-3.2-11B-Vision", 10670220835, "llama h=4096 l=40 a=32 k=8 f=14336 v=128256 p=131072 V=894" },
@@ -37,17 +39,17 @@ const struct uma_builtin_shape uma_builtin_shapes[] = {
     { "codellama/CodeLlama-34b-hf|Phind-CodeLlama-34B", 33743970304, "llama h=8192 l=48 a=64 k=8 f=22016 v=32000 p=16384" },
     { "codellama/CodeLlama-70b-hf", 68976910336, "llama h=8192 l=80 a=64 k=8 f=28672 v=32016 p=16384" },
     { "TinyLlama/TinyLlama-1.1B|tiny-llama-1.1b|tiny-llama", 1100048384, "llama h=2048 l=22 a=32 k=4 f=5632 v=32000 p=2048" },
+    { "swiss-ai/Apertus-8B-2509", 8053338176, "apertus h=4096 l=32 a=32 k=8 f=21504 v=131072 p=65536 t=0" },
     { "upstage/SOLAR-10.7B", 10731524096, "llama h=4096 l=48 a=32 k=8 f=14336 v=32000 p=4096" },
     { "01-ai/Yi-6B|01-ai/Yi-1.5-6B", 6061035520, "llama h=4096 l=32 a=32 k=4 f=11008 v=64000 p=4096" },
     { "01-ai/Yi-9B|01-ai/Yi-1.5-9B", 8829407232, "llama h=4096 l=48 a=32 k=4 f=11008 v=64000 p=4096" },
     { "01-ai/Yi-34B|01-ai/Yi-1.5-34B", 34388917248, "llama h=7168 l=60 a=56 k=8 f=20480 v=64000 p=4096" },
     { "ByteDance-Seed/Seed-OSS-36B", 36151104512, "seed_oss h=5120 l=64 a=80 k=8 d=128 f=27648 v=155136 p=524288 attention_bias=true t=0" },
-    { "nvidia/Llama-3_3-Nemotron-Super-49B-v1", 49867145216, "@nemotron-super-49b" },
     { "nvidia/Llama-3.1-Nemotron-Nano-4B-v1.1", 4512699392, "llama h=3072 l=32 a=32 k=8 d=128 f=9216 v=128256 p=131072 t=0" },
     { "nvidia/Nemotron-Mini-4B|nvidia/Minitron-4B", 4190519296, "nemotron h=3072 l=32 a=24 k=8 d=128 f=9216 v=256000 p=4096 t=0" },
 
     /* Mistral */
-    { "mistralai/Mistral-7B-v0.1|HuggingFaceH4/zephyr-7b-beta|teknium/OpenHermes-2.5-Mistral-7B", 7241732096, "mistral h=4096 l=32 a=32 k=8 f=14336 v=32000 p=32768 w=4096" },
+    { "mistralai/Mistral-7B-v0.1|HuggingFaceH4/zephyr-7b-beta|alignment-handbook/zephyr-7b-sft|teknium/OpenHermes-2.5-Mistral-7B", 7241732096, "mistral h=4096 l=32 a=32 k=8 f=14336 v=32000 p=32768 w=4096" },
     { "mistralai/Mistral-7B-v0.2", 7241732096, "mistral h=4096 l=32 a=32 k=8 f=14336 v=32000 p=32768" },
     { "mistralai/Mistral-7B-v0.3|mistralai/mathstral-7B-v0.1", 7248023552, "mistral h=4096 l=32 a=32 k=8 f=14336 v=32768 p=32768" },
     { "mistralai/Mistral-Nemo-12B-2407|mistralai/Mistral-Nemo-Instruct-2407|mistralai/Mistral-Nemo-Base-2407|mistralai/Mistral-Nemo", 12247782400, "mistral h=5120 l=40 a=32 k=8 d=128 f=14336 v=131072 p=131072" },
@@ -180,7 +182,12 @@ const struct uma_builtin_shape uma_builtin_shapes[] = {
     { "deepseek-ai/DeepSeek-V2-Lite|deepseek-ai/DeepSeek-Coder-V2-Lite|deepseek-ai/DeepSeek-V2-Lite-16B", 15706484224, "deepseek_v2 h=2048 l=27 a=16 k=16 f=10944 v=102400 p=163840 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 e=64 x=6 m=1408 s=2 D=1 t=0" },
     { "deepseek-ai/DeepSeek-V2|deepseek-ai/DeepSeek-V2.5|deepseek-ai/DeepSeek-Coder-V2|deepseek-ai/DeepSeek-V2-236B", 235741434880, "deepseek_v2 h=5120 l=60 a=128 k=128 f=12288 v=102400 p=163840 q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 e=160 x=6 m=1536 s=2 D=1 t=0" },
     { "deepseek-ai/DeepSeek-V3|deepseek-ai/DeepSeek-R1|deepseek-ai/DeepSeek-V3.1|deepseek-ai/DeepSeek-V3.1-Terminus|deepseek-ai/DeepSeek-R1-Zero|tngtech/DeepSeek-R1T-Chimera|tngtech/DeepSeek-TNG-R1T2-Chimera", 671026419200, "deepseek_v3 h=7168 l=61 a=128 k=128 f=18432 v=129280 p=163840 q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 e=256 x=8 m=2048 s=1 D=3 t=0 num_nextn_predict_layers=1 q=fp8" },
-    { "deepseek-ai/DeepSeek-V3.2|deepseek-ai/DeepSeek-V3.2-Exp|deepseek-ai/DeepSeek-V3.2-Speciale", 0, "deepseek_v32 h=7168 l=61 a=128 k=128 f=18432 v=129280 p=163840 q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 index_head_dim=128 index_n_heads=64 index_topk=2048 e=256 x=8 m=2048 s=1 D=3 t=0 num_nextn_predict_layers=1 q=fp8" },
+    { "deepseek-ai/DeepSeek-V3.2|deepseek-ai/DeepSeek-V3.2-Exp|deepseek-ai/DeepSeek-V3.2-Speciale", 671877944064, "deepseek_v32 h=7168 l=61 a=128 k=128 f=18432 v=129280 p=163840 q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 index_head_dim=128 index_n_heads=64 index_topk=2048 e=256 x=8 m=2048 s=1 D=3 t=0 num_nextn_predict_layers=1 q=fp8" },
+    { "deepseek-ai/DeepSeek-V4-Flash", 0, "deepseek_v4 h=4096 l=43 a=64 k=1 d=512 v=129280 p=1048576 q_lora_rank=1024 qk_rope_head_dim=64 o_groups=8 o_lora_rank=1024 w=128 index_head_dim=128 index_n_heads=64 index_topk=512 e=256 x=6 m=2048 s=1 num_hash_layers=3 hc_mult=4 t=0 num_nextn_predict_layers=1 compress_ratios=[0,0,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,0] q=fp8" },
+    { "deepseek-ai/DeepSeek-V4-Pro", 0, "deepseek_v4 h=7168 l=61 a=128 k=1 d=512 v=129280 p=1048576 q_lora_rank=1536 qk_rope_head_dim=64 o_groups=16 o_lora_rank=1024 w=128 index_head_dim=128 index_n_heads=64 index_topk=1024 e=384 x=6 m=3072 s=1 num_hash_layers=3 hc_mult=4 t=0 num_nextn_predict_layers=1 compress_ratios=[128,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,128,4,0] q=fp8" },
+    { "moonshotai/Kimi-K3", 0, "kimi_linear h=7168 l=93 a=96 k=96 f=33792 v=163840 p=1048576 q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 mla_use_output_gate=true e=896 x=16 m=3072 num_shared_experts=2 routed_expert_hidden_size=3584 D=1 t=0 linear_attn_config={\"full_attn_layers\":[4,8,12,16,20,24,28,32,36,40,44,48,52,56,60,64,68,72,76,80,84,88,92,93],\"kda_layers\":[1,2,3,5,6,7,9,10,11,13,14,15,17,18,19,21,22,23,25,26,27,29,30,31,33,34,35,37,38,39,41,42,43,45,46,47,49,50,51,53,54,55,57,58,59,61,62,63,65,66,67,69,70,71,73,74,75,77,78,79,81,82,83,85,86,87,89,90,91],\"num_heads\":96,\"head_dim\":128,\"short_conv_kernel_size\":4,\"use_full_rank_gate\":true}" },
+    { "MiniMaxAI/MiniMax-M3", 0, "minimax_m3 h=6144 l=60 a=64 k=4 d=128 f=3072 dense_intermediate_size=12288 v=200064 p=1048576 e=128 x=4 m=3072 s=1 shared_intermediate_size=3072 D=3 t=0 use_qk_norm=true" },
+    { "stepfun-ai/Step-3.7-Flash", 0, "step3p7 h=4096 l=45 a=64 k=8 d=128 f=11264 v=128896 p=65536 w=512 layer_types=[\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"sliding_attention\",\"sliding_attention\",\"full_attention\"] e=288 x=8 m=1280 share_expert_dim=1280 s=1 D=3 use_moe_router_bias=true t=0 num_nextn_predict_layers=3" },
     { "moonshotai/Moonlight-16B-A3B", 15960111936, "deepseek_v3 h=2048 l=27 a=16 k=16 f=11264 v=163840 p=8192 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 e=64 x=6 m=1408 s=2 D=1 t=0" },
     { "moonshotai/Kimi-K2|moonshotai/Kimi-K2-Instruct|moonshotai/Kimi-K2-Thinking|moonshotai/Kimi-K2.5|moonshotai/Kimi-K2.6|moonshotai/Kimi-K2.7-Code|moonshotai/Kimi-K2-1T", 1026408232448, "kimi_k2 h=7168 l=61 a=64 k=64 f=18432 v=163840 p=262144 q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 e=384 x=8 m=2048 s=1 D=1 t=0 q=fp8" },
     { "mistralai/Mistral-Large-3-675B-2512", 0, "deepseek_v3 h=7168 l=61 a=128 k=128 f=16384 v=131072 p=262144 q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 v_head_dim=128 e=128 x=4 m=4096 s=1 D=3 t=0 q=fp8" },
@@ -230,7 +237,7 @@ const struct uma_builtin_shape uma_builtin_shapes[] = {
     /* Falcon, Pythia and GPT-NeoX shapes, GPT-2, GPT-J, OPT, BLOOM, MPT */
     { "tiiuae/falcon-7b", 6921720704, "falcon h=4544 l=32 a=71 f=18176 v=65024 p=2048 multi_query=true bias=false parallel_attn=true t=1" },
     { "tiiuae/falcon-40b", 41303293952, "falcon h=8192 l=60 a=128 f=32768 v=65024 p=2048 new_decoder_architecture=true num_kv_heads=8 bias=false parallel_attn=true t=1" },
-    { "tiiuae/falcon-180B", 179522565120, "falcon h=14848 l=80 a=232 f=59392 v=65024 p=2048 new_decoder_architecture=true num_kv_heads=8 bias=false parallel_attn=true t=1" },
+    { "tiiuae/falcon-180B", 179522565120, "falcon h=14848 l=80 a=232 f=59392 v=65024 p=2048 new_decoder_architecture=true num_kv_heads=8 bias=false parallel_attn=true t=0" },
     { "tiiuae/Falcon3-1B", 1669408768, "llama h=2048 l=18 a=8 k=4 d=256 f=8192 v=131072 p=8192 t=0" },
     { "tiiuae/Falcon3-3B", 3227655168, "llama h=3072 l=22 a=12 k=4 d=256 f=9216 v=131072 p=32768 t=0" },
     { "tiiuae/Falcon3-7B", 7455550464, "llama h=3072 l=28 a=12 k=4 d=256 f=23040 v=131072 p=32768 t=0" },
@@ -285,7 +292,7 @@ const struct uma_builtin_shape uma_builtin_shapes[] = {
     { "allenai/Olmo-3-32B|allenai/Olmo-3-1125-32B|allenai/Olmo-3.1-32B", 32233522176, "olmo3 h=5120 l=64 a=40 k=8 f=27648 v=100278 p=65536 w=4096 t=0" },
     { "allenai/OLMoE-1B-7B-0924|allenai/OLMoE-7B-A1B", 6919161856, "olmoe h=2048 l=16 a=16 k=16 f=1024 v=50304 p=4096 e=64 x=8 t=0" },
     { "CohereLabs/c4ai-command-r-v01|CohereForAI/command-r-35B|command-r-v01", 34980831232, "cohere h=8192 l=40 a=64 k=64 f=22528 v=256000 p=131072 t=1" },
-    { "CohereLabs/c4ai-command-r-08-2024|command-r-32B", 32296476672, "cohere h=8192 l=40 a=64 k=8 f=24576 v=256000 p=131072 t=1" },
+    { "CohereLabs/c4ai-command-r-08-2024|command-r-32B-08-2024", 32296476672, "cohere h=8192 l=40 a=64 k=8 f=24576 v=256000 p=131072 t=1" },
     { "CohereLabs/c4ai-command-r-plus|command-r-plus-104B|command-r-plus-08-2024", 103810674688, "cohere h=12288 l=64 a=96 k=8 f=33792 v=256000 p=131072 use_qk_norm=true t=1" },
     { "CohereLabs/c4ai-command-r7b-12-2024|command-r7b", 8027901952, "cohere2 h=4096 l=32 a=32 k=8 f=14336 v=256000 p=132096 w=4096 sliding_window_pattern=4 t=1" },
     { "CohereLabs/c4ai-command-a-03-2025|command-a-111B", 111057580032, "cohere2 h=12288 l=64 a=96 k=8 f=36864 v=256000 p=131072 w=4096 sliding_window_pattern=4 t=1" },
@@ -299,5 +306,6 @@ const struct uma_builtin_shape uma_builtin_shapes[] = {
     { "ai21labs/Jamba-v0.1|ai21labs/Jamba-52B", 51570323328, "jamba h=4096 l=32 a=32 k=8 f=14336 v=65536 p=262144 e=16 x=2 attn_layer_period=8 attn_layer_offset=4 expert_layer_period=2 expert_layer_offset=1 mamba_d_state=16 mamba_d_conv=4 mamba_expand=2 mamba_dt_rank=256 t=0" },
     { "tencent/Hunyuan-7B", 0, "hunyuan_v1_dense h=4096 l=32 a=32 k=8 d=128 f=14336 v=128167 p=32768 use_qk_norm=true t=1" },
 };
+/* clang-format on */
 
 const size_t uma_builtin_shape_count = ELEMENTS(uma_builtin_shapes);
