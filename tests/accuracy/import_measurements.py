@@ -854,92 +854,51 @@ def import_capacity(rows):
 # --- Megatron -------------------------------------------------------------------------------------------------------
 
 
+def megatron_configurations():
+    """What the tests' configurations say (megatron_configs.py): by the test's name."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "megatron_configs.csv")
+    with open(path, newline="", encoding="utf-8") as file:
+        return {row["test"]: row for row in csv.DictReader(file)}
+
+
+def megatron_machine(row, words, configuration):
+    """What depends on the machine: ranks, micro batches per step, the GPU's generation and, on old software, the attention kernel."""
+    degree = lambda option, default=1: int(words[words.index(option) + 1]) if option in words else default
+    tp, pp, cp = degree("--tp"), degree("--pp"), degree("--cp")
+    gpus = 4 if re.search(r"_1node$|1N4G", row["test"]) else 8  # the recipes' own numbers: two nodes of four GB200, or one of eight
+    gpus = max(gpus, tp * pp * cp, degree("--ep") * degree("--expert-tp", tp) * pp)
+    opens = ["ranks"] if "release" in row["test"] else []
+    words = words + ["--nodes", str(-(-gpus // 8)), "--gpus", str(min(gpus, 8))]
+    total, batch = int(configuration["global_batch"]), int(configuration["micro_batch"])
+    if total // (batch * max(1, gpus // (tp * pp * cp))) > 1:
+        words += ["--accumulation", str(total // (batch * max(1, gpus // (tp * pp * cp))))]
+    if "dracooci" in row["golden"] and cp == 1:
+        # the first cluster's software had only the unfused kernel where deterministic ones were asked for
+        words[words.index("--attention") + 1] = "eager"
+    return words + ["--compute-capability", {"A100": "8.0", "H100": "9.0", "GB200": "10.0"}[row["gpu"] or "A100"]], opens, gpus
+
+
 def import_megatron(rows):
-    """Megatron-LM's functional tests: eight GPUs, the configuration of the test, allocated bytes of the last rank that logs."""
+    """Megatron-LM's functional tests: the configuration of the test, allocated bytes of the last rank, which is the one that logs."""
     out = []
+    configurations = megatron_configurations()
     for index, row in enumerate(rows):
-        value = lambda key, default=None: (whole(row.get(key, "")) or default)
-        yes = lambda key: row.get(key, "").strip() == "True"
-        family = row["family"]
-        layers, hidden, heads = value("num-layers"), value("hidden-size"), value("num-attention-heads")
-        tp, pp, cp, ep = (value(k, 1) for k in ("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size",
-                                               "expert-model-parallel-size"))
-        opens = []
-        sequence = value("seq-length") or (512 if family in ("bert", "t5") else None)
-        if not (layers and hidden and heads):
-            opens.append("shape")
-        if not sequence or not value("micro-batch-size"):
-            opens.append("batch or length")
-        if family == "t5":
-            opens.append("encoder and decoder")
-        vocab = value("vocab-size") or {"bert": 28996, "t5": 28996}.get(family, 50257)
-        if re.search(r"Llama2|GPTSentencePiece|HuggingFace", row["tokenizer-type"]):
-            vocab = value("vocab-size") or (256000 if "256k" in row["tokenizer-model"] else 131072 if "multiMix" in row["tokenizer-model"] else 32000)
-            if "qwen3" in row["tokenizer-model"]:
-                vocab = 151936
-        divisor = (value("make-vocab-size-divisible-by") or 128) * tp
-        padded = -(-vocab // divisor) * divisor
-        shape = []
-        if layers and hidden and heads:
-            experts = value("num-experts")
-            pattern = row["hybrid-layer-pattern"] or row["hybrid-override-pattern"]
-            ffn = value("ffn-hidden-size") or 4 * hidden
-            plain = not (yes("swiglu") or yes("group-query-attention") or experts or pattern)
-            dense = re.match(r"\(\[0\]\*(\d+)\+\[1\]", row["moe-layer-freq"])
-            mla = yes("multi-latent-attention")
-            shape = shape_words(
-                hidden=hidden, layers=layers, heads=heads, kv_heads=value("num-query-groups") if yes("group-query-attention") else heads,
-                head_dim=value("kv-channels") or hidden // heads, ffn=ffn, vocab=padded, experts=experts,
-                experts_per_token=value("moe-router-topk", 2) if experts else None,
-                expert_ffn=(value("moe-ffn-hidden-size") or ffn) if experts else None, tied=not yes("untie-embeddings-and-output-weights"),
-                gated=yes("swiglu"), bias="disable_bias_linear" not in row["test"] and not yes("swiglu"), norm_bias=True,
-                positions=None if "rope" in row["test"] or not plain else sequence, shared_ffn=value("moe-shared-expert-intermediate-size"),
-                dense_layers=int(dense.group(1)) if dense else None, mtp_layers=value("mtp-num-layers"),
-                q_lora_rank=value("q-lora-rank") if mla else None, kv_lora_rank=value("kv-lora-rank", 32) if mla else None,
-                qk_nope_dim=value("qk-head-dim", 128) if mla else None, qk_rope_dim=value("qk-pos-emb-head-dim", 64) if mla else None,
-                v_head_dim=value("v-head-dim", 128) if mla else None)
-            if pattern:
-                shape += ["--pattern", pattern] + shape_words(ssm_heads=value("mamba-num-heads"), ssm_head_dim=value("mamba-head-dim"),
-                                                              ssm_state=value("mamba-state-dim"))
-        words = ["train"] + shape + ["--method", "pretrain", "--framework", "megatron", "--dtype", "fp16" if yes("fp16") else "bf16",
-                 "--optimizer", "muon" if row["optimizer"] == "muon" else "adamw"]
-        words += ["--batch", row["micro-batch-size"] or "1", "--seq", str(sequence or 1024)]
-        dp = max(1, 8 // (tp * pp * cp))
-        if value("global-batch-size") and value("micro-batch-size"):
-            accumulation = max(1, value("global-batch-size") // (value("micro-batch-size") * dp))
-            if accumulation > 1:
-                words += ["--accumulation", str(accumulation)]
-        words += ["--gpus", "8"]
-        for key, degree in (("tp", tp), ("pp", pp), ("cp", cp), ("ep", ep)):
-            if degree > 1:
-                words += ["--" + key, str(degree)]
-        if yes("sequence-parallel") and tp > 1:
-            words += ["--sequence-parallel"]
-        if yes("use-distributed-optimizer") or yes("use-megatron-fsdp"):
-            words += ["--distributed-optimizer"]
-        if yes("use-megatron-fsdp"):
-            words += ["--shard", "fsdp"]
-        words += ["--checkpointing", "on" if row["recompute-granularity"] == "full" else "selective" if row["recompute-granularity"] else "off"]
-        backend = row["attention-backend"]
-        words += ["--attention", "eager" if backend == "unfused" else "flash"]
-        if yes("cross-entropy-loss-fusion"):
-            words += ["--loss", "fused"]
-        if value("expert-tensor-parallel-size"):
-            words += ["--expert-tp", str(value("expert-tensor-parallel-size"))]
-        if yes("grad-reduce-in-bf16"):
-            words += ["--gradients", "bf16"]
-        capability = {"A100": 80, "H100": 90, "GB200": 100}.get(row["gpu"] or "A100")
-        words += ["--compute-capability", str(capability)]
-        base = {"arguments": " ".join(words), "params": "", "gpus": 8, "precision": 0,
-                "source": row["source"]}
-        texts = [f"{family}; {row['gpu'] or 'A100'}; {row['test']}"]
+        configuration = configurations.get(row["test"])
+        words, opens, gpus = [], ["configuration not found"], 8
+        if configuration and not configuration["arguments"]:
+            opens = [configuration["open"]]
+        elif configuration:
+            words, opens, gpus = megatron_machine(row, configuration["arguments"].split(), configuration)
+            words, opens = ["train"] + words, [text for text in [configuration["open"]] if text] + opens
+        texts = [f"{row['family']}; {row['gpu'] or 'A100'}; {row['test']}"]
         if opens:
-            texts.append("open: " + ", ".join(opens))
+            texts.append("open: " + "; ".join(opens))
+        base = {"arguments": " ".join(quote(w) for w in words), "params": "", "gpus": gpus, "precision": 0, "source": row["source"],
+                "complete": "no" if opens else "yes", "remark": "; ".join(texts)}
         for suffix, name, field, column in (("s", "megatron_steady", "allocated.between_steps", "mem_allocated_bytes_max"),
                                             ("p", "megatron_peak", "allocated.peak", "mem_max_allocated_bytes_max")):
             if whole(row[column]):
-                out.append(dict(base, id=f"MEG-{index + 1:03d}{suffix}", component=field, measured_bytes=whole(row[column]),
-                                complete="no" if opens else "yes", remark="; ".join(texts), **{"class": name}))
+                out.append(dict(base, id=f"MEG-{index + 1:03d}{suffix}", component=field, measured_bytes=whole(row[column]), **{"class": name}))
     return out
 
 

@@ -149,6 +149,8 @@ def words_of(family, config):
         opens.append("optimizer shared out over a part of the ranks")
     if args.get("train-iters") and number("train-iters") < 3:
         opens.append("recorded before the optimizer's states exist")
+    if "shape" in opens:
+        words = []
     return [str(w) for w in words], opens, number("global-batch-size"), batch
 
 
@@ -158,7 +160,7 @@ def main(checkout):
     for path in sorted(glob.glob(os.path.join(checkout, "tests/functional_tests/test_cases/*/*/model_config.yaml"))):
         folder = os.path.dirname(path)
         recorded = any("mem-allocated-bytes" in json.load(open(p, encoding="utf-8")) for p in glob.glob(os.path.join(folder, "golden_values*.json")))
-        if not recorded:
+        if not recorded or "inference" in os.path.basename(folder):
             continue
         with open(path, encoding="utf-8") as file:
             config = yaml.safe_load(file)
