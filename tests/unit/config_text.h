@@ -17,7 +17,8 @@ static inline char *double_quotes(const char *text) {
 
 /* The model of a configuration; the test fails where it is refused. */
 static inline struct uma_model *config_model(const char *text) {
-    _cleanup_free_ char *json = double_quotes(text);
+    _cleanup_free_
+    char *json = double_quotes(text);
     struct uma_model *model = NULL;
     struct uma_error err = { 0 };
     if (!json || uma_model_from_config("config.json", json, strlen(json), NULL, 0, &model, &err) < 0)
