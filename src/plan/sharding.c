@@ -13,10 +13,14 @@ struct uma_sharding uma_sharding_of(const struct uma_train *train) {
         .ep = at_least_one(train->ep),
         .stages = at_least_one(train->virtual_stages),
     };
-    s.expert_tp = train->expert_tp > 0 ? train->expert_tp : s.tp;
     uint64_t model = uma_times(uma_times(s.tp, s.pp), s.cp);
-    uint64_t experts = uma_times(uma_times(s.ep, s.expert_tp), s.pp);
     uint64_t ranks = uma_times(at_least_one(train->nodes), at_least_one(train->gpus_per_node));
+    uint64_t routed = uma_times(s.ep, s.pp);
+    s.expert_tp = train->expert_tp > 0 ? train->expert_tp : s.tp;
+    if (train->expert_tp == 0 && ranks >= model &&
+        uma_times(routed, s.tp) > ranks) /* as tp, unless the ranks do not suffice (ms-swift: 1) */
+        s.expert_tp = ranks > routed ? (uint32_t)(ranks / routed) : 1;
+    uint64_t experts = uma_times(routed, s.expert_tp);
     if (ranks < model)
         ranks = model;
     if (ranks < experts)
@@ -153,6 +157,23 @@ struct uma_rank_params uma_sharding_layer_params(const struct uma_sharding *shar
     return params;
 }
 
+/* Megatron's modules have one name for dense feed-forward and experts (linear_fc1, linear_fc2): who names the one names the other. */
+static uint64_t dense_name(enum uma_linear_role role) {
+    switch (role) {
+    case UMA_LINEAR_EXPERT_GATE:
+    case UMA_LINEAR_SHARED_GATE:
+        return UMA_LINEAR_BIT(UMA_LINEAR_GATE);
+    case UMA_LINEAR_EXPERT_UP:
+    case UMA_LINEAR_SHARED_UP:
+        return UMA_LINEAR_BIT(UMA_LINEAR_UP);
+    case UMA_LINEAR_EXPERT_DOWN:
+    case UMA_LINEAR_SHARED_DOWN:
+        return UMA_LINEAR_BIT(UMA_LINEAR_DOWN);
+    default:
+        return 0;
+    }
+}
+
 uint64_t uma_sharding_layer_adapter(const struct uma_sharding *sharding, const struct uma_model *model, uint32_t index, uint32_t rank,
                                     uint64_t targets) {
     struct uma_linear linears[UMA_LINEARS_PER_LAYER_MAX];
@@ -160,7 +181,7 @@ uint64_t uma_sharding_layer_adapter(const struct uma_sharding *sharding, const s
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         const struct uma_linear *l = &linears[i];
-        bool named = targets == 0 ? l->role != UMA_LINEAR_ROUTER : (targets & UMA_LINEAR_BIT(l->role)) != 0;
+        bool named = targets == 0 ? l->role != UMA_LINEAR_ROUTER : (targets & (UMA_LINEAR_BIT(l->role) | dense_name(l->role))) != 0;
         if (!named)
             continue;
         /* the side that tensor parallelism cuts is cut in the adapter as well: inputs of row-parallel matrices, outputs of the others */

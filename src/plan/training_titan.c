@@ -151,9 +151,10 @@ static void add_activations(struct uma_estimate *estimate, const struct titan *t
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, again, .2, .3, source_ac, "layer being computed again",
                          "%llu tokens x %.0f B / tp %u, beyond the logits", tokens, largest, t->sharding.tp);
     }
-    if (t->sharding.tp > 1) /* sequence parallel: the gathered inputs of both column-parallel parts, and their gradients */
-        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, uma_times(uma_times(t->tokens, m->hidden), 8), .3, .3, source_runs,
-                         "gathered sequence", "%llu tokens x %u x 4 x 2 B", tokens, m->hidden);
+    if (t->sharding.tp >
+        1) /* sequence parallel: gathered inputs of both column-parallel parts, sums to be scattered behind both, a gradient of either kind */
+        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, uma_times(uma_times(t->tokens, m->hidden), 12), .4, .3, source_runs,
+                         "gathered sequence", "%llu tokens x %u x 6 x 2 B", tokens, m->hidden);
 }
 
 static struct uma_estimate estimate_stage(const struct uma_model *model, const struct uma_train *train, uint32_t stage) {
@@ -165,7 +166,7 @@ static struct uma_estimate estimate_stage(const struct uma_model *model, const s
     uma_estimate_add(&estimate, UMA_TERM_OVERHEAD, uma_plus(estimate.total / 40, 64 * MiB), .8, 1.5, source_runs, "gaps and workspaces",
                      "1/40 of the above + 64 MiB");
     uma_estimate_sum(&estimate);
-    estimate.reserved = uma_scale(estimate.total, 1.03);
+    estimate.reserved = estimate.total;
     estimate.context = uma_plus(600 * MiB, t.sharding.ranks > 1 ? 400 * MiB : 0);
     estimate.device = uma_plus(estimate.reserved, estimate.context);
     estimate.device_high = uma_plus(uma_scale(estimate.high, 1.1), uma_times(estimate.context, 2));

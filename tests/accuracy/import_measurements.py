@@ -867,7 +867,9 @@ def megatron_machine(row, words, configuration):
     tp, pp, cp = degree("--tp"), degree("--pp"), degree("--cp")
     gpus = 4 if re.search(r"_1node$|1N4G", row["test"]) else 8  # the recipes' own numbers: two nodes of four GB200, or one of eight
     gpus = max(gpus, tp * pp * cp, degree("--ep") * degree("--expert-tp", tp) * pp)
-    opens = ["ranks"] if "release" in row["test"] else []
+    opens = []
+    if "release" in row["test"]:
+        gpus, opens = max(gpus, 64), ["ranks"]
     words = words + ["--nodes", str(-(-gpus // 8)), "--gpus", str(min(gpus, 8))]
     total, batch = int(configuration["global_batch"]), int(configuration["micro_batch"])
     if total // (batch * max(1, gpus // (tp * pp * cp))) > 1:

@@ -15,6 +15,10 @@ static void ranks_are_what_the_dimensions_leave(void **state) {
     s = uma_sharding_of(&train);
     assert_int_equal(s.ranks, 32); /* never fewer than asked for */
     assert_int_equal(s.dp, 1);
+    train = (struct uma_train){ .gpus_per_node = 8, .tp = 4, .pp = 2, .ep = 4 }; /* experts are not cut where ranks do not suffice */
+    s = uma_sharding_of(&train);
+    assert_int_equal(s.expert_tp, 1);
+    assert_int_equal(s.ranks, 8);
     train = (struct uma_train){ .gpus_per_node = 8, .ep = 16, .expert_tp = 1 };
     assert_int_equal(uma_sharding_of(&train).ranks, 16);
 }
@@ -104,6 +108,9 @@ static void adapters_are_cut_where_their_matrix_is(void **state) {
     assert_int_equal(uma_sharding_layer_adapter(&s, m, 0, 8, 0), 8 * (4 * (512 + 256) + 2 * (512 + 1024)));
     uint64_t q_and_v = UMA_LINEAR_BIT(UMA_LINEAR_Q) | UMA_LINEAR_BIT(UMA_LINEAR_V);
     assert_int_equal(uma_sharding_layer_adapter(&s, m, 0, 8, q_and_v), 8 * 2 * (512 + 256));
+    m->layers[0].ffn = UMA_FFN_MOE; /* four experts go by the names of the dense matrices */
+    m->layers[0].experts = 4;
+    assert_int_equal(uma_sharding_layer_adapter(&s, m, 0, 8, UMA_LINEAR_BIT(UMA_LINEAR_UP)), 4 * 8 * (512 + 1024));
 }
 
 static void vocabularies_are_padded(void **state) {
