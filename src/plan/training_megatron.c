@@ -122,13 +122,13 @@ static void add_activations(struct uma_estimate *estimate, const struct uma_mega
     if (stage->last) {
         /*
          * Logits in 16 bits leave as fp32, become the softmax in place (4 B, kept), and their gradient is cast back: 6 B. The compiled ("native")
-         * fusion keeps one fp32 step more: 10 B. Every prediction module's softmax waits for its backward pass.
+         * fusion keeps one fp32 step more: 10 B, and older compilers two. Every prediction module's softmax waits for its backward pass.
          */
         uint64_t each = job->train->loss == UMA_LOSS_FUSED_LINEAR ? 0 : job->train->loss == UMA_LOSS_FUSED ? 10 : 6;
         uint64_t all = each == 0 ? 0 : each + 4 * (uint64_t)m->mtp_layers;
         logits = uma_times(uma_times(job->tokens, vocab), all) / job->sharding.tp;
         head = 2 * residual + (job->dropout && stage->first ? residual / 2 : 0);
-        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, logits, .05, .1, source_loss, "logits, softmax and gradient",
+        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, logits, .08, each == 10 ? .4 : .12, source_loss, "logits, softmax and gradient",
                          "%llu tokens x %llu vocabulary x %llu B / tp %u", tokens, (unsigned long long)vocab, (unsigned long long)all,
                          job->sharding.tp);
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, head, .5, 1, source_activations, "final norm and its input",

@@ -232,6 +232,10 @@ def training_arguments(row):
     open_points, words, remark = [], [], []
     context = " ".join([source, notes, row["parallelism"], row["grad_ckpt"], method])
     framework = next((name for pattern, name in FRAMEWORKS if re.search(pattern, context)), None)
+    own_loop = re.search(r"ai-field-notes articles/(baseline-training-loop|autoresearch-agent-loop)", source) is not None
+    if own_loop:
+        # A loop of its own over Megatron-Core's model: no gradient buffer, torch's AdamW over bf16 parameters, torch's cross entropy.
+        framework = "torch"
     params = billions(row["params_b"])
     model = model_argument(row["model"], params)
     pretrain_gpt = re.search(r"GPT ([\d.]+)M", row["model"])
@@ -361,6 +365,8 @@ def training_arguments(row):
         words += ["--loss", "fused"]
     elif config_name:
         words += ["--loss", "full"]
+    elif "llama3_h100_202412_torchtitan" in source:
+        words += ["--loss", "full"]  # torchtitan compiles its loss since 2025; these runs hold its fp32 steps
     elif "LLaMA-Factory/wiki" in source and framework == "unsloth":
         words += ["--loss", "fused"]  # Unsloth of that time: fused cross entropy over all logits
     if config_name and "peft-bnb" in config_name or config_name.startswith("accelerated-peft"):
@@ -384,6 +390,8 @@ def training_arguments(row):
         words += ["--compile", "yes"]
     if framework:
         words += ["--framework", framework]
+    if own_loop:
+        words += ["--autocast", "no"]
 
     # sharding
     gpus = whole(row["gpus"])
