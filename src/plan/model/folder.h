@@ -23,7 +23,7 @@ enum { UMA_FOLDER_VALUES_MAX = 200000 };
 /* An index is streamed, not kept; 400,000 tensors take 50 MB. */
 #define UMA_FOLDER_INDEX_MAX (UINT64_C(64) << 20)
 /* All headers of a model together: the largest models in use take 40 MB. */
-#define UMA_FOLDER_HEADERS_MAX (UINT64_C(256) << 20)
+#define UMA_FOLDER_HEADERS_MAX (UINT64_C(128) << 20)
 
 /* ---- single files (folder_file.c) --------------------------------------------------------------------------- */
 
