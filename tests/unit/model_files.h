@@ -35,9 +35,9 @@ static inline void files_remove(char *folder) {
 static inline const char *files_path(const char *folder, const char *name) {
     static char paths[4][PATH_MAX];
     static unsigned next;
-    char *path = paths[next++ % 4];
-    (void)snprintf(path, PATH_MAX, "%s/%s", folder, name);
-    return path;
+    char made[PATH_MAX], *path = paths[next++ % 4];
+    (void)snprintf(made, sizeof(made), "%s/%s", folder, name); /* `folder` may be one of the four */
+    return strcpy(path, made);
 }
 
 /* A file of `length` bytes of text, then a hole up to `size`. */

@@ -86,7 +86,10 @@ static void test_formats(void **state) {
           { { "weight", UMA_DTYPE_U8, 524288, 1 },
             { "weight.absmax", UMA_DTYPE_U8, 16384, 0 },
             { "weight.nested_absmax", UMA_DTYPE_F32, 64, 0 } } },
-        { UMA_FORMAT_HQQ4_G64, { .bits = 4 }, "hqq", { { "W_q", UMA_DTYPE_U8, 512, 1024 }, { "scale", UMA_DTYPE_F16, 16384, 1 } } },
+        { UMA_FORMAT_HQQ4_G64,
+          { .bits = 4 },
+          "hqq",
+          { { "W_q", UMA_DTYPE_U8, 512, 1024 }, { "scale", UMA_DTYPE_F16, 16384, 1 }, { "zero", UMA_DTYPE_F16, 16384, 1 } } },
     };
     for (size_t i = 0; i < ELEMENTS(cases); i++) {
         struct uma_folder_sum sum = { .packing = cases[i].packing };

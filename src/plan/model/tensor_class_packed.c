@@ -22,6 +22,7 @@ static const struct last {
     { "biases", UMA_PART_AUXILIARY }, /* MLX's zero points */
     { "qzeros", UMA_PART_AUXILIARY },
     { "zeros", UMA_PART_AUXILIARY },
+    { "zero", UMA_PART_AUXILIARY },
     { "g_idx", UMA_PART_AUXILIARY },
     { "perm", UMA_PART_AUXILIARY },
     { "weight_scale_2", UMA_PART_AUXILIARY },
