@@ -143,7 +143,8 @@ static struct per_layer one_layer(const struct uma_training_job *job, uint32_t i
         *kept = *kept || linears[i].in == h;
     }
     if (!job->fused_kernels) /* RMSNorm in plain torch squares an fp32 copy and keeps it; LayerNorm keeps its input in 16 bits */
-        sum.kept = uma_plus(sum.kept, uma_times(model->details.norm_bias ? 2 * e : 8, h));
+        sum.kept = uma_plus(
+            sum.kept, uma_times(uma_times(model->details.norm_bias ? e : 4, model->norms_per_layer > 2 ? model->norms_per_layer : 2), h));
     /* gradients of the residual stream, of the block's output and of its input; an adapter adds one of its own to be summed */
     uint64_t flying = full ? uma_divide_up(uma_times(5 * e, h), 2) : uma_times(3 * e, h);
     if (!full && !job->states.quantised)

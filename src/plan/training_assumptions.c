@@ -50,7 +50,7 @@ void uma_training_assume(const struct uma_training_job *job, const struct uma_tr
     const struct uma_train *train = job->train;
     double below = 0.04, above = 0.05;
     if (given->loss == UMA_LOSS_DEFAULT)
-        above += 0.06, below += 0.03;
+        above += 0.11, below += 0.05;
     if (given->autocast == UMA_MAYBE)
         above += 0.03, below += 0.02;
     if (train->framework != UMA_FRAMEWORK_TORCH)

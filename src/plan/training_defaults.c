@@ -83,8 +83,10 @@ void uma_train_defaults(const struct uma_model *model, struct uma_train *train) 
         train->compute = train->weights == UMA_FORMAT_F32 && !pretraining && train->autocast != UMA_YES ? UMA_FORMAT_F32 : UMA_FORMAT_BF16;
     if (train->loss == UMA_LOSS_DEFAULT)
         train->loss = default_loss(train->framework);
+    /* Gemma 2 caps its attention scores, which the fused kernels of litgpt and transformers' training do not */
+    bool capped = model->architecture && strncmp(model->architecture, "gemma2", 6) == 0 && train->framework != UMA_FRAMEWORK_UNSLOTH;
     if (train->attention == UMA_ATTENTION_DEFAULT)
-        train->attention = UMA_ATTENTION_FLASH;
+        train->attention = capped ? UMA_ATTENTION_EAGER : UMA_ATTENTION_FLASH;
     if (train->checkpointing == UMA_CHECKPOINTING_DEFAULT && !pretraining)
         train->checkpointing = train->framework == UMA_FRAMEWORK_UNSLOTH  ? UMA_CHECKPOINTING_OFFLOAD
                                : train->framework == UMA_FRAMEWORK_LITGPT ? UMA_CHECKPOINTING_OFF
@@ -104,5 +106,4 @@ void uma_train_defaults(const struct uma_model *model, struct uma_train *train) 
         set_truth(&train->reference_model, train->method == UMA_METHOD_FULL);
     else
         set_truth(&train->reference_model, false);
-    (void)model;
 }

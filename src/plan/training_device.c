@@ -4,6 +4,10 @@
  */
 #include "plan/training_parts.h"
 
+static bool gathers(const struct uma_training_job *job) {
+    return job->shard_weights && job->ranks > 1;
+}
+
 /*
  * Share of what a step allocates and frees (all but weights and states) that the allocator holds in fragments besides. Fitted on
  * fms-acceleration's nvidia-smi columns of Llama-3-8B and Mistral-7B, checked on PowerLM-3b, Mixtral-8x7B and Llama-2-70B: one size of blocks
@@ -18,7 +22,7 @@ static double fragments(const struct uma_training_job *job, const struct uma_tra
                    : job->train->loss == UMA_LOSS_FULL  ? 0.28
                    : job->train->loss == UMA_LOSS_FUSED ? 0.5
                                                         : 0.11;
-    return share + (job->shard_weights && job->ranks > 1 ? 0.1 : 0);
+    return share + (gathers(job) && peak->moment != UMA_AT_STEP ? 0.1 : 0);
 }
 
 /* Context and libraries of one process: 0.45 GiB on Ada and Ampere with torch (llama.cpp PR 15860 prints 451 to 749 MiB), 0.69 GiB on GB10
@@ -26,8 +30,13 @@ static double fragments(const struct uma_training_job *job, const struct uma_tra
 static const uint64_t CONTEXT = 620000000, CONTEXT_HIGH = 1100000000, NCCL = 1300000000;
 
 void uma_training_finish(const struct uma_training_job *job, const struct uma_training_peak *peak, struct uma_estimate *estimate) {
-    uint64_t moving = uma_minus(estimate->total, peak->lasting), limit = UINT64_C(8) << 30;
+    uint64_t moving = uma_minus(estimate->total, peak->lasting), limit = UINT64_C(1) << 33;
+    if (gathers(job)) /* units come and go beside everything else: what is never given back is more */
+        limit = uma_plus(limit, UINT64_C(1) << 31);
     uint64_t held = uma_scale(moving, fragments(job, peak));
+    /* an adapter's tensors are small blocks: what the optimizer's step takes of them (4 B a parameter) no logits can use afterwards */
+    if (peak->moment != UMA_AT_STEP)
+        held = uma_plus(held, uma_times(4, job->states.adapter_params));
     held = held > limit ? limit : held;
     bool talks = uma_training_ranks(job->train) > 1;
     estimate->reserved = uma_plus(estimate->total, held);

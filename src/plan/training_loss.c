@@ -37,13 +37,13 @@ void uma_training_loss_of(struct uma_training_job *job) {
     struct uma_training_loss *loss = &job->loss;
     *loss = (struct uma_training_loss){ 0 };
     const struct uma_train *train = job->train;
-    /* Families whose older code takes the loss of the logits as they are: three tensors of their own width, two with a fused kernel */
+    /* Families whose older code takes the loss of the logits as they are: logits, shifted copy, log-softmax and gradient in their own width; a
+     * fused kernel writes the gradient over its input. */
     bool as_they_are = job->older && (job->wide_norms || half_loss(job->model));
     if (as_they_are && (train->loss == UMA_LOSS_FULL || train->loss == UMA_LOSS_FUSED)) {
-        double width = job->wide_norms ? 4 : job->element, copies = train->loss == UMA_LOSS_FULL ? 3 : 2;
-        copies += job->wide_norms ? 1 : 0; /* and the gradient is fp32 as well, beside them */
-        set(loss, job, width * copies, job->wide_norms ? 16 : 4, "logits, softmax, gradient",
-            "transformers before 4.46, modeling_gpt_bigcode.py and others: shifted logits and log-softmax in the logits' own format");
+        double width = job->wide_norms ? 4 : job->element, copies = train->loss == UMA_LOSS_FULL ? 4 : 3;
+        set(loss, job, width * copies, job->wide_norms ? 16 : 8, "logits, softmax, gradient",
+            "transformers before 4.46, modeling_gpt_bigcode.py and others: the loss is taken in the logits' own format");
         return;
     }
     switch (train->loss) {

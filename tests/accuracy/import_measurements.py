@@ -386,6 +386,8 @@ def training_arguments(row):
             words += ["--loss", "chunked"]
         if index >= 5:
             remark.append("optimizer step fused into the backward pass")
+        if index >= 6 and "--checkpointing" in words:
+            words[words.index("--checkpointing") + 1] = "offload"  # the steps add up
     elif re.search(r"\bcompile\b", notes):
         words += ["--compile", "yes"]
     if framework:
@@ -476,7 +478,8 @@ def training_class(row, plan):
         (re.search(r"unslothai/notebooks", row["source"]) is not None) or \
         (re.search(r"ms-swift", row["source"]) is not None)  # swift/utils/torch_utils.py: memory(GiB) is max_memory_reserved
     if "LLaMA-Factory/wiki" in row["source"]:
-        return "total_peak-" + kind, "device.reserved"  # whole gigabytes of a device; nothing is said of torch
+        # Whole gigabytes of a device; nothing is said of torch. Checkpoints that Unsloth moves to the host are not in them.
+        return "total_peak-" + kind, "device.reserved" if plan["words"][-1:] == ["unsloth"] or "unsloth" in plan["words"] else "device.total"
     if "QwenLM/Qwen " in row["source"]:
         # Not stated what was read. It cannot be torch's allocated peak: figures fall where the length doubles (35.2 at 1,024, 35.1 at 2,048).
         return "total_peak-" + kind, "device.total"
