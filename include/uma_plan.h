@@ -305,6 +305,12 @@ uint64_t uma_model_bytes(const struct uma_model *model);
 /* Give every quantisable linear (attention, mixer, MLP, experts, router left alone) a format, as a quantiser would; totals follow. For
  * "load this bf16 checkpoint as NF4". F32/F16/BF16 apply to every class. */
 void uma_model_set_format(struct uma_model *model, enum uma_format format);
+/*
+ * Make the model a GGUF file of this type, as llama-quantize would ("Q4_K_M", "IQ4_XS", "Q8_0", "Q4_K - Medium", "BF16"): every class gets its
+ * recipe's formats, embedding and output tensor too; norms and routers F32. 0, -ENOMEM, or -EINVAL when the name is none of a GGUF file
+ * (nothing is changed then). For formats of llama.cpp and Ollama in place of uma_model_set_format.
+ */
+int uma_model_set_file_type(struct uma_model *model, const char *name);
 
 /* ---- the linears of a layer --------------------------------------------------------------------------------- */
 

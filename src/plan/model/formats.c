@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* formats.c - number formats: names that users, configurations and files give them, and what so many elements take. */
+#include "plan/model/formats.h"
+
 #include "plan/estimate.h"
 
 #include <string.h>
@@ -308,16 +310,31 @@ enum uma_format uma_format_from_name(const char *name) {
 static bool known_file_type(const char *squeezed, void *ret) {
     for (size_t i = 0; i < ELEMENTS(file_types); i++)
         if (strcmp(file_types[i].name, squeezed) == 0) {
-            *(double *)ret = file_types[i].bits;
+            *(size_t *)ret = i;
             return true;
         }
     return false;
 }
 
 double uma_file_type_bits(const char *name) {
-    double bits = 0;
-    if (name && read_name(name, known_file_type, &bits))
-        return bits;
+    size_t i;
+    if (name && read_name(name, known_file_type, &i))
+        return file_types[i].bits;
     enum uma_format format = uma_format_from_name(name);
     return format == UMA_FORMAT_UNKNOWN ? 0 : uma_format_bits(format);
+}
+
+bool uma_file_type_find(const char *name, const char **ret_short, enum uma_format *ret_base) {
+    size_t i;
+    if (name && read_name(name, known_file_type, &i)) {
+        *ret_short = file_types[i].name;
+        *ret_base = file_types[i].format;
+        return true;
+    }
+    enum uma_format format = uma_format_from_name(name);
+    if (format < UMA_FORMAT_Q4_0) /* those before are of other programs' files */
+        return false;
+    *ret_short = "";
+    *ret_base = format;
+    return true;
 }
