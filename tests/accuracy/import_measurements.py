@@ -124,11 +124,24 @@ def shape_words(**shape):
     return words
 
 
+def without(words, options):
+    """Words without these options and their values."""
+    out, skip = [], False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in options:
+            skip = True
+        else:
+            out.append(word)
+    return out
+
+
 def logged_shape(notes, params):
     """A shape from what a llama.cpp log printed of the model; for names that say nothing."""
     arch = (re.search(r"arch (\w+)", notes) or [None, ""])[1]
     layers, hidden, vocab, kv = (log_field(notes, key) for key in ("layers", "n_embd", "vocab", "k_gqa"))
-    if arch not in ("llama", "qwen2", "qwen3", "mistral") or not (layers and hidden and kv):
+    if not re.match(r"llama|qwen[23]$|mistral|bitnet", arch) or not (layers and hidden and kv):
         return None
     head = 64 if hidden % 128 or kv % 128 or hidden < 2048 else 128
     vocab = vocab or 32000
@@ -205,6 +218,19 @@ def optimizer_name(text):
 
 PROJECTIONS = {"q": "q", "k": "k", "v": "v", "o": "o", "q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "gate": "gate", "up": "up",
                "down": "down", "gate_proj": "gate", "up_proj": "up", "down_proj": "down"}
+
+
+# LitGPT's config_hub, which its table names a row by: matrices with an adapter and, where the table has no rank, the rank. All run on one device,
+# whatever the machine (devices: 1), but full fine-tuning, which shards and then checkpoints (litgpt/finetune/full.py).
+LITGPT_ALL = r"config (?:gemma|phi|tiny-llama)"
+LITGPT_RANKS = [(r"config llama-3\.2", 32), (r"config gemma2?-?2b/qlora", 16)]
+
+
+def litgpt_adapter(notes):
+    if not re.search(r"config [\w.-]+/q?lora\.yaml", notes):
+        return None, None
+    rank = next((rank for pattern, rank in LITGPT_RANKS if re.search(pattern, notes)), None)
+    return rank, "all-linear" if re.search(LITGPT_ALL, notes) else "q,v"
 
 
 def adapter(method, notes):
@@ -324,6 +350,8 @@ def training_arguments(row):
         words += ["--accumulation", accumulation.group(1) or accumulation.group(2)]
     if is_lora or objective:
         rank, targets = adapter(method, notes)
+        preset_rank, preset_targets = litgpt_adapter(notes)
+        rank, targets = rank or preset_rank, targets or preset_targets
         if "lora" in method and rank is None and framework not in ("litgpt",) and "rank" not in method:
             remark.append("rank not stated")
         if is_lora:
@@ -400,6 +428,8 @@ def training_arguments(row):
     parallel = row["parallelism"].lower()
     total_figure = re.search(r"TOTAL over all GPUs|sum over", notes) is not None
     nodes_match = re.search(r"(\d+) nodes? x (\d+)", parallel)
+    if re.search(r"config [\w.-]+/q?lora\.yaml", notes):
+        gpus, parallel = 1, "none"
     if gpus is None:
         if parallel not in ("", "none"):
             open_points.append("number of GPUs")
@@ -603,7 +633,8 @@ def import_serving(rows):
         opens, words, texts = [], ["serve"], [remark] if remark else []
         params = billions(row["params_b"])
         model = model_argument(row["model"], params)
-        shape = logged_shape(notes, params) if engine == "llama.cpp" and model is None else None
+        logged = logged_shape(notes, params) if engine == "llama.cpp" else None
+        shape = logged if model is None else None
         if (model is None and not shape) or re.search(r"not captured|^\(", row["model"]):
             opens.append("model")
         words += shape or ["--model", quote(model or "?")]
@@ -698,7 +729,11 @@ def import_serving(rows):
                 words += ["--ubatch", str(ubatch)]
             if fa is not None:
                 words += ["--flash", "yes" if fa else "no"]
-            if "deepseek2" in notes and mla is not None:
+            if row["method"].startswith("ik_"):
+                words += ["--mtp", "no"]  # its converter leaves prediction layers out of the file
+            if "deepseek2" in notes and log_field(notes, "k_gqa") == 576:
+                words += ["--mla", "transposed"]  # a file with the latent as its one head: K of 576 and V of 512 are kept
+            elif "deepseek2" in notes and mla is not None:
                 if re.search(r"kv\^T \(", notes):
                     words += ["--mla", "transposed"]
                 else:
@@ -711,7 +746,7 @@ def import_serving(rows):
                 words += ["--mla", "latent"]
             if "deepseek2" in notes and mla in (2, 3):
                 words += ["--amb", f"{amb}MiB" if amb else "none"]
-            if "--swa-full" in notes:
+            if "--swa-full" in notes or row["method"].startswith("ik_"):  # ik_llama.cpp keeps the whole context in every layer
                 words += ["--swa-full"]
         util = re.search(r"util(?:isation|ization)? \.?(0?\.?\d+)", shared)
         fraction = None
@@ -735,6 +770,8 @@ def import_serving(rows):
         device = (re.match(r"(\w+?) (compute|model) buffer", notes) or [None, None])[1]
         if component == "weights":
             name, field = "weights", "weights"
+            if re.search(r"\([^)]*\)\s*$", row["model"]) and re.search(r"nvfp4|int4|awq|exl|gguf|mix", row["weight_dtype"], re.I):
+                opens.append("somebody's own quantisation")
             logged_file = re.search(r"file size as logged|file size", notes) is not None
             if engine == "llama.cpp":
                 if not logged_file and re.search(r"buffer|CUDA\d|Host|CPU", notes + row["parallelism"]):
@@ -781,7 +818,7 @@ def import_serving(rows):
             if not batched:
                 opens.append("batched tokens")
         elif component == "recurrent_state":
-            name, field = "kv", "kv_cache"
+            name, field = "kv", "recurrent_state"
             words = [w for w in words] + (["--context", "1"] if "--context" not in words else [])
             opens = [p for p in opens if p != "context"]
         else:
@@ -789,6 +826,12 @@ def import_serving(rows):
             opens.append("no term of its own")
         if name in ("kv", "weights"):
             opens = [p for p in opens if p != "format" or name == "weights"]
+        if name == "kv":  # an engine that is given a pool fills it; these rows are of so many tokens
+            words = without(words, ("--fraction", "--pool"))
+        if name == "kv" and re.search(r"V3\.2", row["model"]) and "--kv-dtype" not in words:
+            opens.append("KV format: the default of sparse attention differs between devices")
+        if re.search(r"\d\.x\b", row["model"]):
+            opens.append("model")
         if name in ("kv", "vllm_kv_budget", "weights") and re.search(r"ds_mla|exl3|DeepSeek-?V4|GLM-5\.3", notes + row["weight_dtype"] + row["model"], re.I):
             opens.append("a private build's own formats")
         if engine == "llama.cpp" and name == "kv" and log_field(notes, "n_ctx") is None and "n_ctx" in notes:
@@ -799,7 +842,7 @@ def import_serving(rows):
         if divide > 1:
             texts.append(f"published as the sum over {divide} GPUs; the arguments describe one model over all")
         out.append({"id": row["id"], "class": name, "component": field, "measured_bytes": value // divide, "arguments": " ".join(words),
-                    "params": row["params_b"], "gpus": gpus,
+                    "params": " ".join((["--params", f"{params:g}B"] if params else []) + logged) if logged else row["params_b"], "gpus": gpus,
                     "complete": "no" if opens else "yes", "precision": half // divide, "source": row["source"], "remark": "; ".join(texts)})
     return out
 
@@ -810,38 +853,53 @@ def import_kv(rows):
     for index, row in enumerate(rows):
         value, half, _ = measured(row["measured_mib"], "MiB", "")
         tokens = whole(row["tokens"])
-        if value is None or not tokens:
-            continue
         formula, source = row["formula"], row["source"]
-        engine = next((name for pattern, name in ((r"transformers generate", "transformers"), (r"sglang", "sglang"), (r"\bvllm|eugr", "vllm")) if
-                       re.search(pattern, formula + " " + row["model"] + " " + (source if pattern != "transformers generate" else ""), re.I)), "llama.cpp")
-        if "club-3090" in source and engine == "llama.cpp":
-            engine = "vllm"
-        opens = []
-        model = model_argument(row["model"], None)
-        formats = re.search(r"(\w+)/(\w+)$", formula.strip()) or re.search(r"\((q8_0|f16|q4_0|bf16|fp8)\)", formula)
-        words = ["serve", "--model", quote(model or "?"), "--engine", engine, "--context", str(tokens)]
+        # Totals of a model and its cache are in the serving table, with what else is known of them.
+        if value is None or not tokens or "weights" in formula:
+            continue
+        said = " ".join(re.findall(r"\(.*?\)", row["model"])) + " " + formula  # not the name itself: its FP8 is the weights'
+        engine = next((name for pattern, name in ((r"sglang", "sglang"), (r"\bvllm|eugr|club-3090", "vllm")) if
+                       re.search(pattern, said + " " + source, re.I)), "llama.cpp")
+        opens, component = [], "kv_cache"
+        sequences = re.search(r"(\d+) seqs?\b", row["model"])
+        model = model_argument(re.sub(r"\b(?:incl\.? indexer|state|\d+ seqs?)\b|,", " ", row["model"]), None)
+        words = ["serve", "--model", quote(model or "?"), "--engine", engine]
+        if sequences:  # a recurrent state: it has no length
+            words += ["--context", "1", "--sequences", sequences.group(1)]
+            component = "recurrent_state"
+        else:
+            words += ["--context", str(tokens)]
+        pair = re.search(r"\b(f16|bf16|f32|q\d_\d|q8_KV|iq4_nl)/(f16|bf16|f32|q\d_\d|q8_KV|iq4_nl)\s*$", formula)
+        single = re.search(r"\((q\d_\d|f16|bf16)\)", formula)
+        if pair:
+            words += ["--kv-dtype", pair.group(1) if pair.group(1) == pair.group(2) else f"{pair.group(1)},{pair.group(2)}"]
+        elif single:
+            words += ["--kv-dtype", single.group(1)]
+        elif re.search(r"fp8", said, re.I):
+            words += ["--kv-dtype", "fp8"]
+        elif re.search(r"\bbf16\b", said):
+            words += ["--kv-dtype", "bf16"]
         if engine == "llama.cpp":
-            if formats and len(formats.groups()) == 2:
-                words += ["--kv-dtype", formats.group(1) if formats.group(1) == formats.group(2) else f"{formats.group(1)},{formats.group(2)}"]
-            elif formats:
-                words += ["--kv-dtype", formats.group(1)]
             if "MLA" in formula:
-                words += ["--mla", "transposed" if "+ kv^T" in formula or "transposed" in formula else "latent"]
+                words += ["--mla", "transposed" if "kv^T" in formula or "transposed" in formula else "latent"]
             elif row["arch"] == "deepseek2":
                 words += ["--mla", "expanded"]
-        tp = re.search(r"/ ?TP ?(\d+)|TP(\d+)", formula + " " + row["model"])
+            if re.match(r"(?:discussions|issues|pull_requests)/", source):
+                words += ["--swa-full"]  # ik_llama.cpp keeps the whole context in every layer
+        tp = re.search(r"/ ?TP ?(\d+)|\bTP(\d+)", said)
         if tp:
             words += ["--tp", tp.group(1) or tp.group(2)]
-        if re.search(r"fp8", row["model"] + formula, re.I):
-            words += ["--kv-dtype", "fp8"]
-        name, field = "kv", "kv_cache"
-        if "weights" in formula:
-            name, field = "transformers_total", "allocated.peak"
-            words += ["--dtype", "bf16", "--prompt", str(max(1, tokens - 2048))]  # 2,048 of the tokens are generated
+        if re.search(r"V3\.2", row["model"]) and "+132" not in formula:
+            opens.append("the log leaves the indexer's part out")
+        if re.search(r"\b656\b", formula) and "--kv-dtype" not in words:
+            words += ["--kv-dtype", "fp8"]  # 656 bytes are fp8_ds_mla's
+        if re.search(r"delta", row["model"]):
+            opens.append("a difference of two figures")
+        if re.search(r"derived|do not use|no state", formula + source):
+            opens.append("tokens are what the engine derives, pages of states are in them")
         if not model or not re.search(r"\d+ ?B|DeepSeek|Kimi|gpt-oss|MiniMax|MiMo|GLM", model, re.I):
             opens.append("model")
-        out.append({"id": f"KV-{index + 1:03d}", "class": name, "component": field, "measured_bytes": value, "arguments": " ".join(words),
+        out.append({"id": f"KV-{index + 1:03d}", "class": "kv", "component": component, "measured_bytes": value, "arguments": " ".join(words),
                     "params": "", "gpus": int(tp.group(1) or tp.group(2)) if tp else 1, "complete": "no" if opens else "yes", "precision": half,
                     "source": source, "remark": "; ".join(([f"open: {', '.join(opens)}"] if opens else []) + [f"{row['arch']}, {row['layers']} layers"])})
     return out

@@ -10,6 +10,7 @@ import concurrent.futures
 import csv
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -31,13 +32,19 @@ def plan(umactl, arguments, params):
             if "--model" not in words or not params:
                 break
             at = words.index("--model")
-            words[at:at + 2] = ["--params", f"{float(params):g}B"]
+            words[at:at + 2] = shlex.split(params) if params.startswith("--") else ["--params", f"{float(params):g}B"]
         done = subprocess.run([umactl, "plan"] + words + ["--json"], capture_output=True, text=True, timeout=60, check=False)
         if done.stdout.startswith("{"):
             return json.loads(done.stdout), attempt
         if "no built-in shape" not in done.stderr and attempt == "name":
             break
     return None, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+
+
+def term_bytes(formula):
+    """The second summand times the sequences of "T tokens x N B + S B, x Q sequences": the recurrent state."""
+    match = re.search(r"\+ (\d+) B(?:, x (\d+) sequences)?", formula)
+    return int(match.group(1)) * int(match.group(2) or 1) if match else None
 
 
 def predicted(answer, row):
@@ -52,6 +59,8 @@ def predicted(answer, row):
         return device["reserved"], interval["low"], max(interval["high"], device["high"] - device["context"])
     if component == "device.total":
         return device["total"], interval["low"], device["high"]
+    if component == "recurrent_state":  # the cache without the cells of its tokens
+        return next((term_bytes(term["formula"]) for term in answer["terms"] if term["group"] == "kv_cache" and " + " in term["formula"]), None), None, None
     if component in steady:
         return steady[component], None, None
     capacity = answer.get("capacity") or {}

@@ -304,6 +304,7 @@ const struct uma_builtin_shape uma_builtin_shapes[] = {
     { "nvidia/NVIDIA-Nemotron-Nano-9B-v2", 8888227328, "nemotron_h h=4480 l=56 a=40 k=8 attention_head_dim=128 f=15680 v=131072 p=131072 hybrid_override_pattern=\"M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-\" mamba_num_heads=128 mamba_head_dim=80 ssm_state_size=128 n_groups=8 conv_kernel=4 t=0" },
     { "databricks/dbrx-132b|databricks/dbrx", 131596523520, "dbrx h=6144 l=40 a=48 k=8 f=10752 v=100352 p=32768 e=16 x=4 t=0" },
     { "ai21labs/Jamba-v0.1|ai21labs/Jamba-52B", 51570323328, "jamba h=4096 l=32 a=32 k=8 f=14336 v=65536 p=262144 e=16 x=2 attn_layer_period=8 attn_layer_offset=4 expert_layer_period=2 expert_layer_offset=1 mamba_d_state=16 mamba_d_conv=4 mamba_expand=2 mamba_dt_rank=256 t=0" },
+    { "microsoft/bitnet-b1.58-2B-4T|bitnet-2b|bitnet2b_2501", 2412820480, "bitnet h=2560 l=30 a=20 k=5 f=6912 v=128256 p=4096 t=1" },
     { "tencent/Hunyuan-7B", 0, "hunyuan_v1_dense h=4096 l=32 a=32 k=8 d=128 f=14336 v=128167 p=32768 use_qk_norm=true t=1" },
 };
 /* clang-format on */
