@@ -109,10 +109,19 @@ void uma_megatron_add_states(struct uma_estimate *estimate, const struct uma_meg
     struct uma_sharing experts = uma_sharing_of(train, job->sharding.expert_dp);
     unsigned long long n = stage->dense, e = stage->experts;
     uint64_t per = weight_bytes(job);
-    uma_estimate_add(estimate, UMA_TERM_WEIGHTS, shared(stage, per, dense.parameters, experts.parameters), .005, .005, source_states,
-                     "parameters of this rank", "(%llu / %llu dense + %llu / %llu in experts) x %llu B", n,
-                     (unsigned long long)dense.parameters, e, (unsigned long long)experts.parameters, (unsigned long long)per)
-        ->between_steps = true;
+    if (train->method == UMA_METHOD_QLORA) {
+        uint64_t tables = uma_minus(uma_plus(stage->dense, stage->experts), stage->matrices_params);
+        enum uma_format format = train->weights == UMA_FORMAT_UNKNOWN ? UMA_FORMAT_NF4_DQ : train->weights;
+        uint64_t bytes = uma_plus(uma_format_bytes(format, stage->matrices_params), uma_times(tables, 2));
+        uma_estimate_add(estimate, UMA_TERM_WEIGHTS, bytes, .02, .02, "QLoRA, arXiv:2305.14314", "frozen parameters of this rank",
+                         "%llu in %s + %llu x 2 B", (unsigned long long)stage->matrices_params, uma_format_name(format),
+                         (unsigned long long)tables)
+            ->between_steps = true;
+    } else
+        uma_estimate_add(estimate, UMA_TERM_WEIGHTS, shared(stage, per, dense.parameters, experts.parameters), .005, .005, source_states,
+                         "parameters of this rank", "(%llu / %llu dense + %llu / %llu in experts) x %llu B", n,
+                         (unsigned long long)dense.parameters, e, (unsigned long long)experts.parameters, (unsigned long long)per)
+            ->between_steps = true;
     if (job->fp8 && train->weights != UMA_FORMAT_FP8 && train->weights != UMA_FORMAT_MXFP8) {
         /* Hopper multiplies 8-bit only in one orientation: a transposed copy is kept as well. */
         uint64_t copies = train->compute_capability >= 100 ? 1 : 2;

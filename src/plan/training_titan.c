@@ -126,7 +126,7 @@ static void add_activations(struct uma_estimate *estimate, const struct titan *t
     }
     uint64_t passes = t->sharding.pp - stage + 1; /* 1F1B */
     if (t->sharding.stages > 1)
-        passes = 2 * (t->sharding.pp - stage) + (t->sharding.stages - 1) * t->sharding.pp + 1;
+        passes = 2 * (uint64_t)(t->sharding.pp - stage) + (uint64_t)(t->sharding.stages - 1) * t->sharding.pp + 1;
     uint64_t kept = uma_scale(uma_times(t->tokens, passes), bytes / t->sharding.tp) / t->sharding.stages;
     unsigned long long tokens = t->tokens;
     uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, kept, .1, .12, source_ac,

@@ -168,6 +168,11 @@ static void a_frozen_model_has_no_states(void **state) {
     assert_int_equal(e.groups[UMA_TERM_WEIGHTS], params * 2);
     assert_int_equal(e.groups[UMA_TERM_OPTIMIZER], 0);
     assert_int_equal(e.groups[UMA_TERM_ADAPTER], 12 * 8 * (4 * 1024 + 2 * 2560) * 18);
+    train.method = UMA_METHOD_QLORA;
+    train.weights = UMA_FORMAT_NF4; /* 36 bytes for 64; tables stay */
+    uint64_t tables = (50304 + 1024) * 512 + 2 * 512;
+    assert_int_equal(plan(m, &train).groups[UMA_TERM_WEIGHTS], (params - tables) / 64 * 36 + tables * 2);
+    train.weights = UMA_FORMAT_UNKNOWN;
     train.method = UMA_METHOD_FULL;
     train.objective = UMA_OBJECTIVE_DPO; /* a second copy, and twice the tokens */
     uint64_t logits = UINT64_C(6) * 8192 * 50304;
