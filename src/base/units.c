@@ -118,6 +118,58 @@ int uma_parse_size(const char *s, uint64_t *ret_bytes, struct uma_error *err) {
     return uma_error_text(err, EINVAL, "\"%s\": unknown unit \"%s\", expected K, M, G, T, KiB..TiB (binary) or kB..TB (decimal)", s, p);
 }
 
+/* "e9" behind a number; 0 where there is none. */
+static const char *parse_exponent(const char *p, unsigned *ret_exponent) {
+    uint64_t exponent = 0;
+    const char *digits = p + 1 + (p[0] && p[1] == '+');
+    const char *end = *p == 'e' || *p == 'E' ? uma_parse_u64(digits, digits + strlen(digits), &exponent) : NULL;
+    if (!end || exponent > 18)
+        return p;
+    *ret_exponent = (unsigned)exponent;
+    return end;
+}
+
+static int parse_count(const char *s, double thousand, const char *what, uint64_t *ret_count, struct uma_error *err) {
+    static const char letters[] = "KMBT";
+    const char *from = skip(s), *end = from + strlen(from);
+    uint64_t whole;
+    const char *p = uma_parse_u64(from, end, &whole);
+    if (p && !*skip(p)) { /* exact beyond 2^53 */
+        if (whole > INT64_MAX)
+            return uma_error_text(err, ERANGE, "\"%s\" is too large", s);
+        *ret_count = whole;
+        return 0;
+    }
+    double v;
+    unsigned exponent = 0;
+    p = uma_parse_f64(from, end, &v);
+    if (!p || v < 0)
+        return uma_error_text(err, EINVAL, "\"%s\" is not a %s: expected a number such as 4096, 32K, 7.24B or 9e9", s, what);
+    p = parse_exponent(p, &exponent);
+    for (; exponent; exponent--)
+        v *= 10;
+    const char *letter = *p ? strchr(letters, *p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p) : NULL;
+    if (letter) {
+        for (const char *l = letters; l <= letter; l++)
+            v *= thousand;
+        p++;
+    }
+    if (*skip(p))
+        return uma_error_text(err, EINVAL, "\"%s\": unknown ending \"%s\", expected K, M, B or T", s, p);
+    if (v >= 0x1p63)
+        return uma_error_text(err, ERANGE, "\"%s\" is too large", s);
+    *ret_count = (uint64_t)(v + 0.5);
+    return 0;
+}
+
+int uma_parse_count(const char *s, uint64_t *ret_count, struct uma_error *err) {
+    return parse_count(s, 1e3, "count", ret_count, err);
+}
+
+int uma_parse_tokens(const char *s, uint64_t *ret_count, struct uma_error *err) {
+    return parse_count(s, 0x1p10, "number of tokens", ret_count, err);
+}
+
 int uma_parse_duration(const char *s, double *ret_seconds, struct uma_error *err) {
     const char *from = skip(s);
     double v;

@@ -31,6 +31,10 @@ int uma_parse_f64_all(const char *s, double *ret_value);
 
 /* A size on the command line: 123, 12K, 12G, 12GiB (binary), 12GB (decimal), 1.5G. -EINVAL with a message that says what is wrong. */
 int uma_parse_size(const char *s, uint64_t *ret_bytes, struct uma_error *err);
+/* A count: 7, 70B, 7.24B, 9e9, 350M, 1.5T, 4k (decimal). -EINVAL, or -ERANGE beyond 2^63, with a message that says what is wrong. */
+int uma_parse_count(const char *s, uint64_t *ret_count, struct uma_error *err);
+/* A number of tokens: as a count, but 32K is 32,768 and 1M 1,048,576, as context lengths are said. */
+int uma_parse_tokens(const char *s, uint64_t *ret_count, struct uma_error *err);
 /* A duration: 90, 90s, 5m, 2h, 0.5 (seconds). */
 int uma_parse_duration(const char *s, double *ret_seconds, struct uma_error *err);
 

@@ -65,7 +65,42 @@ static void human(void **state) {
     }
 }
 
+static void counts_are_decimal_and_tokens_binary(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t count, tokens;
+    } good[] = { { "7", 7, 7 },
+                 { "4096", 4096, 4096 },
+                 { "70B", UINT64_C(70000000000), UINT64_C(70) << 30 },
+                 { "7.24b", UINT64_C(7240000000), 7773890805 },
+                 { "9e9", UINT64_C(9000000000), UINT64_C(9000000000) },
+                 { "1.5E+3", 1500, 1500 },
+                 { "32k", 32000, 32768 },
+                 { "1M", 1000000, 1048576 },
+                 { "2T", UINT64_C(2000000000000), UINT64_C(2) << 40 },
+                 { " 12 ", 12, 12 },
+                 { "9223372036854775807", INT64_MAX, INT64_MAX } };
+    for (size_t i = 0; i < ELEMENTS(good); i++) {
+        uint64_t v = 0;
+        assert_int_equal(uma_parse_count(good[i].text, &v, NULL), 0);
+        assert_true(v == good[i].count);
+        assert_int_equal(uma_parse_tokens(good[i].text, &v, NULL), 0);
+        assert_true(v == good[i].tokens);
+    }
+    static const char *const bad[] = { "", "B", "-1", "7X", "7BB", "1e", "e9", "1e99", "99999999999999999999", "9e18B", "nan", "0x10" };
+    for (size_t i = 0; i < ELEMENTS(bad); i++) {
+        uint64_t v = 77;
+        struct uma_error err = { 0 };
+        assert_true(uma_parse_count(bad[i], &v, &err) < 0);
+        assert_true(uma_parse_tokens(bad[i], &v, &err) < 0);
+        assert_int_equal(v, 77);
+        assert_true(err.text[0] != 0);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(human) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_decimal_and_tokens_binary), cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(human) };
     return cmocka_run_group_tests_name("units", tests, NULL, NULL);
 }

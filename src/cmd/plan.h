@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* plan.h - what the files of `umactl plan` share: the request that options make, and its answers as text and JSON. */
+#pragma once
+
+#include "base/json_write.h"
+#include "cmd/command.h"
+#include "cmd/status.h"
+#include "plan/anchors.h"
+#include "plan/fit.h"
+#include "plan/ladder.h"
+#include "plan/names.h"
+
+struct uma_plan_request {
+    struct uma_common_options common;
+    struct uma_plan_job job;
+    struct uma_shape shape;
+    const char *model_path;               /* --model */
+    const char *projector, *draft;        /* a file or a size */
+    const char *sweep;                    /* --sweep text */
+    struct uma_u64 budget;                /* --budget */
+    uint64_t max_seq_len;                 /* capacity of an engine: longest sequence it is built for */
+    bool explain, worksheet;
+    bool method_given, full_given;        /* --method, and it said "full" */
+};
+
+/* ---- options (plan_options.c) ------------------------------------------------------------------------------- */
+
+/*
+ * Set one option of the request by its name; value NULL for one without a value. "context" belongs to serving only: of a name that belongs to
+ * the other kind, or to none, the error says so. -EINVAL with a message that names option, value and what was expected.
+ */
+int uma_plan_request_set(struct uma_plan_request *request, const char *name, const char *value, struct uma_error *err);
+/* The i-th option's name (with train's and serve's), or NULL after the last; whether it takes a value. */
+const char *uma_plan_option_name(size_t i, bool *ret_has_value);
+/* What no single option can see: a model and a shape, a method that needs another option. */
+int uma_plan_request_check(struct uma_plan_request *request, struct uma_error *err);
+
+/* ---- answers ------------------------------------------------------------------------------------------------ */
+
+struct uma_plan_answer {
+    const struct uma_plan_request *request; /* with defaults filled in */
+    const struct uma_model *model;
+    struct uma_estimate estimate;
+    struct uma_fit fit;
+    struct uma_limits limits;
+    struct uma_ladder ladder;
+    const struct uma_anchor *anchor; /* NULL: none is near */
+    struct uma_u64 now, reclaimable; /* of the machine; unknown where none was read */
+    const char *budget_source;       /* "--budget", "this machine", the snapshot's name */
+    struct {                         /* what the engine would offer with the fraction it is given; unknown where it has none */
+        struct uma_u64 kv_bytes, tokens, sequences;
+    } capacity;
+};
+
+/* Fill in defaults, estimate, judge against answer->fit.budget, and (advise) climb the ladder and find the limits. */
+int uma_plan_answer_build(struct uma_plan_request *request, const struct uma_model *model, bool advise, struct uma_plan_answer *answer,
+                          struct uma_error *err);
+
+/* Bytes that an anchor is compared with: of all nodes together, as they are reported. */
+uint64_t uma_plan_anchor_bytes(const struct uma_plan_answer *answer);
+void uma_plan_json_members(struct uma_json *json, const struct uma_plan_answer *answer);
+void uma_plan_json(struct uma_text *text, const struct uma_plan_answer *answer);
+void uma_plan_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer);
+/* Every term with its formula, numbers and source. */
+void uma_plan_explain(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer);
+void uma_plan_worksheet(struct uma_text *text, const struct uma_plan_answer *answer);
+/* One line that says what was planned: "full fine-tune with adamw, micro batch 4 x 2048 tokens, checkpointing on". */
+void uma_plan_describe(struct uma_text *text, const struct uma_plan_answer *answer);
+
+/* ---- sweep (plan_sweep.c) ----------------------------------------------------------------------------------- */
+
+/* A table (or, with --json, an array of plans) over all combinations of "seq=1024,2048,batch=1,2". Returns an exit status. */
+int uma_plan_sweep(const struct uma_plan_request *request, const struct uma_model *model, struct uma_u64 budget, struct uma_text *text,
+                   struct uma_error *err);

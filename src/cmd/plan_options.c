@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/units.h"
+#include "cmd/plan.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum kind {
+    COUNT32, /* a count into a uint32_t */
+    COUNT64,
+    TOKENS, /* a count whose K is 1,024: context lengths are said so */
+    LAYERS, /* -ngl: a count or "all" */
+    SIZE,
+    RATE,
+    RATIO,
+    CHOICE, /* one of names into an enumeration */
+    FORMAT,
+    FORMAT_PAIR,
+    TRUTH, /* yes or no */
+    FLAG,
+    TEXT,
+    SPECIAL,
+};
+
+enum group { BOTH, TRAIN, SERVE };
+
+struct entry {
+    const char *name;
+    enum kind kind;
+    enum group group;
+    size_t offset; /* in struct uma_plan_request */
+    const char *const *names;
+    size_t names_count;
+    int (*set)(struct uma_plan_request *request, const char *value, struct uma_error *err);
+};
+
+/* ---- options with rules of their own ------------------------------------------------------------------------ */
+
+static int invalid(struct uma_error *err, const char *value, const char *expected) {
+    return uma_error_text(err, EINVAL, "\"%.64s\": expected %s", value, expected);
+}
+
+/* Methods as users say them: an adapter method, or an objective. */
+static int set_method(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    int method = uma_name_find(uma_method_names, ELEMENTS(uma_method_names), value);
+    int objective = uma_name_find(uma_objective_names, ELEMENTS(uma_objective_names), value);
+    if (method >= 0)
+        request->job.train.method = (enum uma_method)method;
+    else if (objective >= 0)
+        request->job.train.objective = (enum uma_objective)objective;
+    else
+        return invalid(err, value, "full, lora, qlora, sft, pretrain, dpo, orpo, kto or grpo");
+    request->method_given = true;
+    request->full_given = method == UMA_METHOD_FULL;
+    return 0;
+}
+
+struct target {
+    const char *name;
+    uint64_t bits;
+};
+
+#define BIT(role) UMA_LINEAR_BIT(UMA_LINEAR_##role)
+
+static const struct target targets[] = {
+    { "q", BIT(Q) | BIT(Q_B) },
+    { "k", BIT(K) },
+    { "v", BIT(V) },
+    { "o", BIT(O) },
+    { "qkv", BIT(Q) | BIT(K) | BIT(V) },
+    { "qkvo", BIT(Q) | BIT(K) | BIT(V) | BIT(O) },
+    { "attention", BIT(Q) | BIT(K) | BIT(V) | BIT(O) | BIT(Q_A) | BIT(Q_B) | BIT(KV_A) | BIT(KV_B) },
+    { "q_a", BIT(Q_A) },
+    { "q_b", BIT(Q_B) },
+    { "kv_a", BIT(KV_A) },
+    { "kv_b", BIT(KV_B) },
+    { "gate", BIT(GATE) | BIT(SHARED_GATE) },
+    { "up", BIT(UP) | BIT(SHARED_UP) },
+    { "down", BIT(DOWN) | BIT(SHARED_DOWN) },
+    { "mlp", BIT(GATE) | BIT(UP) | BIT(DOWN) | BIT(SHARED_GATE) | BIT(SHARED_UP) | BIT(SHARED_DOWN) },
+    { "experts", BIT(EXPERT_GATE) | BIT(EXPERT_UP) | BIT(EXPERT_DOWN) },
+    { "router", BIT(ROUTER) },
+    { "mixer", BIT(MIXER_IN) | BIT(MIXER_GATE) | BIT(MIXER_OUT) },
+    { "all-linear", ~(uint64_t)BIT(ROUTER) & (UMA_LINEAR_BIT(UMA_LINEAR_ROLE_COUNT) - 1) },
+    { "all", ~(uint64_t)BIT(ROUTER) & (UMA_LINEAR_BIT(UMA_LINEAR_ROLE_COUNT) - 1) },
+};
+
+static const struct target *target_find(const char *word, size_t length) {
+    if (length > 5 && strncmp(word + length - 5, "_proj", 5) == 0) /* q_proj, as configurations write it */
+        length -= 5;
+    for (size_t i = 0; i < ELEMENTS(targets); i++)
+        if (strlen(targets[i].name) == length && strncmp(targets[i].name, word, length) == 0)
+            return &targets[i];
+    return NULL;
+}
+
+static int set_targets(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    uint64_t bits = 0;
+    for (const char *at = value;;) {
+        size_t length = strcspn(at, ",+");
+        const struct target *target = target_find(at, length);
+        if (!target)
+            return uma_error_text(err, EINVAL,
+                                  "\"%.*s\": expected q, k, v, o, gate, up, down, qkvo, attention, mlp, experts, router, mixer or all-linear",
+                                  (int)MIN_OF(length, (size_t)64), at);
+        bits |= target->bits;
+        if (!at[length])
+            break;
+        at += length + 1;
+    }
+    request->job.train.targets = bits;
+    return 0;
+}
+
+static int set_dtype(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    enum uma_format format = uma_format_from_name(value);
+    if (format == UMA_FORMAT_UNKNOWN)
+        return invalid(err, value, "a number format: fp32, bf16, fp16, fp8, int8, nf4, nvfp4, mxfp4, gptq4-g128, q4_k ...");
+    request->job.train.weights = request->job.serve.weights = format;
+    return 0;
+}
+
+static int set_mla(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    struct uma_serve *serve = &request->job.serve;
+    bool latent = strcmp(value, "latent") == 0, expanded = strcmp(value, "expanded") == 0, transposed = strcmp(value, "transposed") == 0;
+    if (!latent && !expanded && !transposed)
+        return invalid(err, value, "latent, expanded or transposed");
+    serve->mla_expanded = expanded;
+    serve->mla_transposed = transposed;
+    return 0;
+}
+
+static int truth_parse(const char *value, enum uma_truth *ret_truth, struct uma_error *err) {
+    static const char *const yes[] = { "yes", "on", "true", "1" }, *const no[] = { "no", "off", "false", "0" };
+    if (uma_name_find(yes, ELEMENTS(yes), value) >= 0)
+        *ret_truth = UMA_YES;
+    else if (uma_name_find(no, ELEMENTS(no), value) >= 0)
+        *ret_truth = UMA_NO;
+    else
+        return invalid(err, value, "yes or no");
+    return 0;
+}
+
+static int set_mtp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    enum uma_truth truth;
+    int r = truth_parse(value, &truth, err);
+    if (r < 0)
+        return r;
+    request->job.serve.mtp = truth == UMA_YES;
+    request->job.serve.no_mtp = truth == UMA_NO;
+    return 0;
+}
+
+/* One --batch, --tp, --pp and --nodes for both kinds: the other kind's job is never looked at. */
+static int count_into(const char *value, uint64_t most, uint64_t *ret_count, struct uma_error *err) {
+    uint64_t count;
+    int r = uma_parse_count(value, &count, err);
+    if (r < 0)
+        return r;
+    if (count == 0 || count > most)
+        return uma_error_text(err, ERANGE, "\"%.64s\": expected a count from 1 to %llu", value, (unsigned long long)most);
+    *ret_count = count;
+    return 0;
+}
+
+#define RANKS_MOST 65536u /* more ranks, or sequences of a micro batch, than any job had */
+
+static int set_batch(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    uint64_t count;
+    int r = count_into(value, 1u << 20, &count, err);
+    if (r >= 0) {
+        request->job.train.batch = count;
+        request->job.serve.batch = (uint32_t)count;
+    }
+    return r;
+}
+static int set_tp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    uint64_t count;
+    int r = count_into(value, RANKS_MOST, &count, err);
+    if (r >= 0)
+        request->job.train.tp = request->job.serve.tp = (uint32_t)count;
+    return r;
+}
+static int set_pp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    uint64_t count;
+    int r = count_into(value, RANKS_MOST, &count, err);
+    if (r >= 0)
+        request->job.train.pp = request->job.serve.pp = (uint32_t)count;
+    return r;
+}
+static int set_nodes(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    uint64_t count;
+    int r = count_into(value, RANKS_MOST, &count, err);
+    if (r >= 0)
+        request->job.train.nodes = request->job.serve.nodes = (uint32_t)count;
+    return r;
+}
+static int set_compile(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    enum uma_truth truth;
+    int r = truth_parse(value, &truth, err);
+    if (r >= 0)
+        request->job.train.compile = request->job.serve.compile = truth;
+    return r;
+}
+static int set_budget(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    int r = uma_parse_size(value, &request->budget.value, err);
+    if (r >= 0)
+        request->budget.validity = UMA_KNOWN;
+    return r;
+}
+
+/* ---- the table ---------------------------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(struct uma_plan_request, field)
+#define NAMES(table) table, ELEMENTS(table), NULL
+#define PLAIN NULL, 0, NULL
+/* clang-format off */
+static const struct entry table[] = {
+    { "model", TEXT, BOTH, AT(model_path), PLAIN },
+    { "params", COUNT64, BOTH, AT(shape.params), PLAIN },
+    { "layers", COUNT32, BOTH, AT(shape.layers), PLAIN },
+    { "hidden", COUNT32, BOTH, AT(shape.hidden), PLAIN },
+    { "heads", COUNT32, BOTH, AT(shape.heads), PLAIN },
+    { "kv-heads", COUNT32, BOTH, AT(shape.kv_heads), PLAIN },
+    { "head-dim", COUNT32, BOTH, AT(shape.head_dim), PLAIN },
+    { "ffn", COUNT64, BOTH, AT(shape.ffn), PLAIN },
+    { "vocab", COUNT64, BOTH, AT(shape.vocab), PLAIN },
+    { "experts", COUNT32, BOTH, AT(shape.experts), PLAIN },
+    { "experts-per-token", COUNT32, BOTH, AT(shape.experts_per_token), PLAIN },
+    { "expert-ffn", COUNT64, BOTH, AT(shape.expert_ffn), PLAIN },
+    { "tied", TRUTH, BOTH, AT(shape.tied), PLAIN },
+    { "dtype", SPECIAL, BOTH, 0, NULL, 0, set_dtype },
+    { "batch", SPECIAL, BOTH, 0, NULL, 0, set_batch },
+    { "tp", SPECIAL, BOTH, 0, NULL, 0, set_tp },
+    { "pp", SPECIAL, BOTH, 0, NULL, 0, set_pp },
+    { "nodes", SPECIAL, BOTH, 0, NULL, 0, set_nodes },
+    { "compile", SPECIAL, BOTH, 0, NULL, 0, set_compile },
+    { "budget", SPECIAL, BOTH, 0, NULL, 0, set_budget },
+    { "explain", FLAG, BOTH, AT(explain), PLAIN },
+    { "sweep", TEXT, BOTH, AT(sweep), PLAIN },
+
+    { "method", SPECIAL, TRAIN, 0, NULL, 0, set_method },
+    { "objective", CHOICE, TRAIN, AT(job.train.objective), NAMES(uma_objective_names) },
+    { "compute", FORMAT, TRAIN, AT(job.train.compute), PLAIN },
+    { "optimizer", CHOICE, TRAIN, AT(job.train.optimizer), NAMES(uma_optimizer_names) },
+    { "seq", TOKENS, TRAIN, AT(job.train.seq), PLAIN },
+    { "tokens", TOKENS, TRAIN, AT(job.train.tokens), PLAIN },
+    { "accumulation", COUNT64, TRAIN, AT(job.train.accumulation), PLAIN },
+    { "rank", COUNT32, TRAIN, AT(job.train.rank), PLAIN },
+    { "targets", SPECIAL, TRAIN, 0, NULL, 0, set_targets },
+    { "train-embeddings", FLAG, TRAIN, AT(job.train.train_embeddings), PLAIN },
+    { "dora", FLAG, TRAIN, AT(job.train.dora), PLAIN },
+    { "freeze-vision", FLAG, TRAIN, AT(job.train.freeze_vision), PLAIN },
+    { "checkpointing", CHOICE, TRAIN, AT(job.train.checkpointing), NAMES(uma_checkpointing_names) },
+    { "attention", CHOICE, TRAIN, AT(job.train.attention), NAMES(uma_attention_names) },
+    { "loss", CHOICE, TRAIN, AT(job.train.loss), NAMES(uma_loss_names) },
+    { "framework", CHOICE, TRAIN, AT(job.train.framework), NAMES(uma_framework_names) },
+    { "shard", CHOICE, TRAIN, AT(job.train.shard), NAMES(uma_shard_names) },
+    { "gpus", COUNT32, TRAIN, AT(job.train.gpus_per_node), PLAIN },
+    { "cp", COUNT32, TRAIN, AT(job.train.cp), PLAIN },
+    { "ep", COUNT32, TRAIN, AT(job.train.ep), PLAIN },
+    { "sequence-parallel", FLAG, TRAIN, AT(job.train.sequence_parallel), PLAIN },
+    { "distributed-optimizer", FLAG, TRAIN, AT(job.train.distributed_optimizer), PLAIN },
+    { "master", TRUTH, TRAIN, AT(job.train.master), PLAIN },
+    { "autocast", TRUTH, TRAIN, AT(job.train.autocast), PLAIN },
+    { "double-quant", TRUTH, TRAIN, AT(job.train.double_quant), PLAIN },
+    { "packing", TRUTH, TRAIN, AT(job.train.packing), PLAIN },
+    { "reference-model", TRUTH, TRAIN, AT(job.train.reference_model), PLAIN },
+    { "images", COUNT64, TRAIN, AT(job.train.images), PLAIN },
+    { "generation", SIZE, TRAIN, AT(job.train.generation_bytes), PLAIN },
+    { "group-size", COUNT32, TRAIN, AT(job.train.group_size), PLAIN },
+    { "worksheet", FLAG, TRAIN, AT(worksheet), PLAIN },
+
+    { "engine", CHOICE, SERVE, AT(job.serve.engine), NAMES(uma_engine_names) },
+    { "kv-dtype", FORMAT_PAIR, SERVE, AT(job.serve.key_format), PLAIN },
+    { "context", TOKENS, SERVE, AT(job.serve.context), PLAIN },
+    { "sequences", COUNT64, SERVE, AT(job.serve.sequences), PLAIN },
+    { "fraction", RATIO, SERVE, AT(job.serve.fraction), PLAIN },
+    { "pool", SIZE, SERVE, AT(job.serve.pool), PLAIN },
+    { "load", CHOICE, SERVE, AT(job.serve.loader), NAMES(uma_loader_names) },
+    { "batched-tokens", TOKENS, SERVE, AT(job.serve.batched_tokens), PLAIN },
+    { "ubatch", COUNT32, SERVE, AT(job.serve.ubatch), PLAIN },
+    { "gpu-layers", LAYERS, SERVE, AT(job.serve.gpu_layers), PLAIN },
+    { "flash", TRUTH, SERVE, AT(job.serve.flash_attention), PLAIN },
+    { "graphs", TRUTH, SERVE, AT(job.serve.cuda_graphs), PLAIN },
+    { "swa-full", FLAG, SERVE, AT(job.serve.full_window), PLAIN },
+    { "mla", SPECIAL, SERVE, 0, NULL, 0, set_mla },
+    { "mtp", SPECIAL, SERVE, 0, NULL, 0, set_mtp },
+    { "projector", TEXT, SERVE, AT(projector), PLAIN },
+    { "draft", TEXT, SERVE, AT(draft), PLAIN },
+    { "prompt", TOKENS, SERVE, AT(job.serve.prompt_tokens), PLAIN },
+    { "max-seq-len", TOKENS, SERVE, AT(max_seq_len), PLAIN },
+    { "read-speed", RATE, SERVE, AT(job.serve.read_bytes_per_second), PLAIN },
+};
+/* clang-format on */
+
+const char *uma_plan_option_name(size_t i, bool *ret_has_value) {
+    if (i >= ELEMENTS(table))
+        return NULL;
+    *ret_has_value = table[i].kind != FLAG;
+    return table[i].name;
+}
+
+/* ---- setting ------------------------------------------------------------------------------------------------ */
+
+static int set_choice(const struct entry *entry, void *at, const char *value, struct uma_error *err) {
+    int found = uma_name_find(entry->names, entry->names_count, value);
+    if (found >= 0) {
+        *(unsigned *)at = (unsigned)found; /* enumerations are as large as int */
+        return 0;
+    }
+    _cleanup_text_ struct uma_text known = { 0 };
+    for (size_t i = 0; i < entry->names_count; i++)
+        if (entry->names[i])
+            uma_text_printf(&known, "%s%s", known.length ? ", " : "", entry->names[i]);
+    return invalid(err, value, known.failed || !known.data ? "another word" : known.data);
+}
+
+static int set_format_pair(enum uma_format *at, const char *value, struct uma_error *err) {
+    char first[32];
+    const char *comma = strchr(value, ',');
+    size_t length = comma ? (size_t)(comma - value) : strlen(value);
+    if (length >= sizeof first)
+        return invalid(err, value, "a number format");
+    (void)memcpy(first, value, length);
+    first[length] = 0;
+    enum uma_format key = uma_format_from_name(first), val = comma ? uma_format_from_name(comma + 1) : key;
+    if (key == UMA_FORMAT_UNKNOWN || val == UMA_FORMAT_UNKNOWN)
+        return invalid(err, value, "a number format for K and V, or two with a comma: bf16, fp8, q8_0, q8_0,f16 ...");
+    at[0] = key; /* value_format stands behind key_format */
+    at[1] = val;
+    return 0;
+}
+_Static_assert(AT(job.serve.value_format) == AT(job.serve.key_format) + sizeof(enum uma_format), "K and V formats stand side by side");
+
+static int set_number(const struct entry *entry, void *at, const char *value, struct uma_error *err) {
+    uint64_t count = 0;
+    int r;
+    switch (entry->kind) {
+    case COUNT32:
+        r = count_into(value, 1u << 30, &count, err);
+        if (r >= 0)
+            *(uint32_t *)at = (uint32_t)count;
+        return r;
+    case COUNT64:
+        r = count_into(value, UINT64_C(1) << 52, &count, err);
+        if (r >= 0)
+            *(uint64_t *)at = count;
+        return r;
+    case TOKENS:
+        r = uma_parse_tokens(value, &count, err);
+        if (r >= 0 && (count == 0 || count > UINT64_C(1) << 40))
+            return invalid(err, value, "a number of tokens from 1 to 1T");
+        if (r >= 0)
+            *(uint64_t *)at = count;
+        return r;
+    case LAYERS:
+        if (strcmp(value, "all") == 0) {
+            *(int64_t *)at = -1;
+            return 0;
+        }
+        if (uma_parse_u64_all(value, &count) < 0 || count > UMA_MODEL_LAYERS_MAX)
+            return invalid(err, value, "a number of layers, or all");
+        *(int64_t *)at = (int64_t)count;
+        return 0;
+    default: {
+        double ratio;
+        if (uma_parse_f64_all(value, &ratio) < 0 || !(ratio > 0) || ratio > 1)
+            return invalid(err, value, "a ratio above 0 and up to 1");
+        *(double *)at = ratio;
+        return 0;
+    }
+    }
+}
+
+static int set_size(const struct entry *entry, void *at, const char *value, struct uma_error *err) {
+    uint64_t bytes;
+    int r = uma_parse_size(value, &bytes, err);
+    if (r < 0)
+        return r;
+    if (bytes == 0)
+        return invalid(err, value, "a size above 0");
+    if (entry->kind == RATE)
+        *(double *)at = (double)bytes;
+    else
+        *(uint64_t *)at = bytes;
+    return 0;
+}
+
+static int set_entry(struct uma_plan_request *request, const struct entry *entry, const char *value, struct uma_error *err) {
+    void *at = (char *)request + entry->offset;
+    switch (entry->kind) {
+    case FLAG:
+        *(bool *)at = true;
+        return 0;
+    case TEXT:
+        if (!*value)
+            return uma_error_text(err, EINVAL, "it is empty");
+        *(const char **)at = value;
+        return 0;
+    case SPECIAL:
+        return entry->set(request, value, err);
+    case CHOICE:
+        return set_choice(entry, at, value, err);
+    case FORMAT:
+        *(enum uma_format *)at = uma_format_from_name(value);
+        return *(enum uma_format *)at == UMA_FORMAT_UNKNOWN ? invalid(err, value, "a number format: bf16, fp16, fp32") : 0;
+    case FORMAT_PAIR:
+        return set_format_pair(at, value, err);
+    case TRUTH:
+        return truth_parse(value, at, err);
+    case SIZE:
+    case RATE:
+        return set_size(entry, at, value, err);
+    default:
+        return set_number(entry, at, value, err);
+    }
+}
+
+int uma_plan_request_set(struct uma_plan_request *request, const char *name, const char *value, struct uma_error *err) {
+    for (size_t i = 0; i < ELEMENTS(table); i++) {
+        const struct entry *entry = &table[i];
+        if (strcmp(entry->name, name) != 0)
+            continue;
+        if (entry->group != BOTH && (entry->group == SERVE) != request->job.serving)
+            return uma_error_text(err, EINVAL, "--%s is of `umactl plan %s`", name, request->job.serving ? "train" : "serve");
+        struct uma_error inner = { 0 };
+        int r = set_entry(request, entry, value, &inner);
+        return r < 0 ? uma_error_text(err, -r, "--%s: %s", name, inner.text) : 0;
+    }
+    return uma_error_text(err, EINVAL, "there is no option --%.64s", name);
+}
+
+/* ---- together ----------------------------------------------------------------------------------------------- */
+
+static bool shape_given(const struct uma_shape *shape) {
+    static const struct uma_shape none;
+    return memcmp(shape, &none, sizeof none) != 0;
+}
+
+/* dpo and its kin say nothing of the adapter: --rank, or 4-bit weights, do. */
+static void settle_method(struct uma_plan_request *request) {
+    struct uma_train *train = &request->job.train;
+    bool adapter_rank = train->rank || train->targets || train->dora;
+    bool four_bit = train->weights != UMA_FORMAT_UNKNOWN && uma_format_bits(train->weights) < 9 && train->weights != UMA_FORMAT_FP8 &&
+                    train->weights != UMA_FORMAT_FP8_BLOCK128 && train->weights != UMA_FORMAT_MXFP8;
+    if (train->method == UMA_METHOD_FULL && (adapter_rank || four_bit) && !request->full_given)
+        train->method = four_bit ? UMA_METHOD_QLORA : UMA_METHOD_LORA;
+}
+
+int uma_plan_request_check(struct uma_plan_request *request, struct uma_error *err) {
+    bool has_shape = shape_given(&request->shape);
+    if (!request->model_path && !has_shape)
+        return uma_error_text(err, EINVAL, "say which model: --model PATH or NAME, or --params N");
+    if (request->model_path && has_shape)
+        return uma_error_text(err, EINVAL, "--model has its own shape: give --model, or --params and the shape, not both");
+    if (!request->model_path && !request->shape.params && !(request->shape.layers && request->shape.hidden))
+        return uma_error_text(err, EINVAL, "a shape needs --params N, or at least --layers and --hidden");
+    if (request->job.serving && request->job.serve.engine == UMA_ENGINE_UNKNOWN)
+        return uma_error_text(err, EINVAL, "say which engine: --engine vllm, sglang, llama.cpp, ollama, trt-llm or transformers");
+    if (!request->job.serving)
+        settle_method(request);
+    return 0;
+}

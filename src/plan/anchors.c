@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/anchors.h"
+
+#include "base/cleanup.h"
+
+#include <math.h>
+
+#define GB UINT64_C(1000000000)
+#define MIB (UINT64_C(1024) * 1024)
+
+/*
+ * The first, second and fourth are the figures of the DGX Spark training worksheet (wshobson/agents, uma-accounting.md, decimal GB); its
+ * third ("27B LoRA fits at packing <= 1,024") and fourth ("9B full fine-tune fits comfortably") come without a number, so they are given
+ * the nearest published measurement.
+ */
+static const struct uma_anchor anchors[] = {
+    { "70B QLoRA", 70e9, false, UMA_METHOD_QLORA, true, 40 * GB,
+      "weights in NF4 with double quantisation (39.5 GB) and little else: short sequences, offloaded checkpoints, a fused loss",
+      "wshobson/agents uma-accounting.md; Unsloth measured 42.8 GiB at 2 x 2,048" },
+    { "120B MoE NVFP4 LoRA", 117e9, false, UMA_METHOD_LORA, true, 68 * GB,
+      "weights stay in four bits while training; loaded as bf16 they alone are 240 GB",
+      "wshobson/agents uma-accounting.md, credited to Unsloth's documentation" },
+    { "27B LoRA", 27e9, false, UMA_METHOD_LORA, false, 66560 * MIB,
+      "bf16 weights are 50 GiB; a loader that stages the whole model in host memory needs twice that, so the loader decides",
+      "measured 65.0 GiB at 4 x 2,048 with a fused loss; wshobson/agents: fits at packing <= 1,024" },
+    { "9B full fine-tune", 9e9, false, UMA_METHOD_FULL, false, 62464 * MIB,
+      "an 8-bit optimizer: AdamW in bf16 needs 10 bytes per parameter at its step, fp32 master weights 16 to 18",
+      "axolotl-ai-cloud/axolotl examples: about 61 GiB; wshobson/agents: \"fits comfortably\"" },
+    { "Qwen3.5-122B-A10B-FP8 served over two nodes", 125e9, true, UMA_METHOD_FULL, false, 119 * 1024 * MIB,
+      "of all nodes together; one byte per parameter is 122.1 GB already, so the 119 that are quoted can only be GiB",
+      "NVIDIA developer forum, two-Spark SGLang report" },
+};
+
+const struct uma_anchor *uma_anchors(size_t *ret_count) {
+    *ret_count = ELEMENTS(anchors);
+    return anchors;
+}
+
+static bool four_bit(const struct uma_model *model, const struct uma_plan_job *job) {
+    enum uma_format format = job->serving ? job->serve.weights : job->train.weights;
+    if (format == UMA_FORMAT_UNKNOWN) {
+        if (!job->serving && job->train.method == UMA_METHOD_QLORA)
+            return true;
+        uint64_t params = uma_model_params(model);
+        return params && (double)uma_model_bytes(model) * 8 / (double)params < 6; /* between four bits with scales and eight */
+    }
+    return uma_format_bits(format) < 6;
+}
+
+const struct uma_anchor *uma_anchor_nearest(const struct uma_model *model, const struct uma_plan_job *job) {
+    double params = (double)uma_model_params(model);
+    bool small_weights = four_bit(model, job);
+    const struct uma_anchor *nearest = NULL;
+    double least = log(2);
+    for (size_t i = 0; i < ELEMENTS(anchors) && params > 0; i++) {
+        const struct uma_anchor *a = &anchors[i];
+        bool same = a->serving == job->serving && (a->serving || a->method == job->train.method) && a->four_bit == small_weights;
+        double distance = fabs(log(params / a->params));
+        if (same && distance <= least) {
+            least = distance;
+            nearest = a;
+        }
+    }
+    return nearest;
+}
