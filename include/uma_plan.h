@@ -440,9 +440,10 @@ struct uma_estimate {
                                engine's own sum */
     uint64_t low, high;     /* of total */
     uint64_t between_steps; /* training: allocated between two steps */
-    uint64_t reserved;      /* what the allocator holds for it (torch reserved): total and its fragmentation */
-    uint64_t context;       /* CUDA context, libraries, workers: outside every allocator */
-    uint64_t device;        /* reserved + context: what leaves the pool. The verdict uses this */
+    uint64_t params_trainable; /* training: of the whole model, over all ranks */
+    uint64_t reserved;         /* what the allocator holds for it (torch reserved): total and its fragmentation */
+    uint64_t context;          /* CUDA context, libraries, workers: outside every allocator */
+    uint64_t device;           /* reserved + context: what leaves the pool. The verdict uses this */
     uint64_t device_high;
     uint64_t host; /* host memory of the processes beside it: on one pool it counts as well; in `device` */
     struct uma_load load;

@@ -4,6 +4,7 @@
 
 static const struct uma_command *const commands[] = {
     &uma_command_status,
+    &uma_command_plan,
     &uma_command_run,
     &uma_command_require,
     &uma_command_snapshot,

@@ -24,7 +24,7 @@ struct uma_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 };
 
-extern const struct uma_command uma_command_status, uma_command_snapshot, uma_command_require, uma_command_run;
+extern const struct uma_command uma_command_status, uma_command_plan, uma_command_snapshot, uma_command_require, uma_command_run;
 
 /* Options that every reading command takes. */
 struct uma_common_options {

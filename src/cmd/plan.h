@@ -14,13 +14,13 @@ struct uma_plan_request {
     struct uma_common_options common;
     struct uma_plan_job job;
     struct uma_shape shape;
-    const char *model_path;               /* --model */
-    const char *projector, *draft;        /* a file or a size */
-    const char *sweep;                    /* --sweep text */
-    struct uma_u64 budget;                /* --budget */
-    uint64_t max_seq_len;                 /* capacity of an engine: longest sequence it is built for */
+    const char *model_path;        /* --model */
+    const char *projector, *draft; /* a file or a size */
+    const char *sweep;             /* --sweep text */
+    struct uma_u64 budget;         /* --budget */
+    uint64_t max_seq_len;          /* capacity of an engine: longest sequence it is built for */
     bool explain, worksheet;
-    bool method_given, full_given;        /* --method, and it said "full" */
+    bool method_given, full_given; /* --method, and it said "full" */
 };
 
 /* ---- options (plan_options.c) ------------------------------------------------------------------------------- */

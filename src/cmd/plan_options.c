@@ -100,9 +100,9 @@ static int set_targets(struct uma_plan_request *request, const char *value, stru
         size_t length = strcspn(at, ",+");
         const struct target *target = target_find(at, length);
         if (!target)
-            return uma_error_text(err, EINVAL,
-                                  "\"%.*s\": expected q, k, v, o, gate, up, down, qkvo, attention, mlp, experts, router, mixer or all-linear",
-                                  (int)MIN_OF(length, (size_t)64), at);
+            return uma_error_text(
+                err, EINVAL, "\"%.*s\": expected q, k, v, o, gate, up, down, qkvo, attention, mlp, experts, router, mixer or all-linear",
+                (int)MIN_OF(length, (size_t)64), at);
         bits |= target->bits;
         if (!at[length])
             break;

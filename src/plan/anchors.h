@@ -9,12 +9,12 @@
 
 struct uma_anchor {
     const char *name;
-    double params;       /* of the model it was seen with */
+    double params; /* of the model it was seen with */
     bool serving;
     enum uma_method method; /* of training */
-    bool four_bit;       /* weights of about four bits */
-    uint64_t bytes;      /* as reported */
-    const char *condition; /* when it holds */
+    bool four_bit;          /* weights of about four bits */
+    uint64_t bytes;         /* as reported */
+    const char *condition;  /* when it holds */
     const char *source;
 };
 

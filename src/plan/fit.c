@@ -4,7 +4,7 @@
 #include "plan/estimate.h"
 
 enum {
-    LENGTH_STEP = 128,             /* packing lengths are chosen in such steps */
+    LENGTH_STEP = 128,              /* packing lengths are chosen in such steps */
     LENGTH_MOST = 16 * 1024 * 1024, /* tokens; the longest published contexts are 10 M (Llama 4 Scout) */
     COUNT_MOST = 65536,
 };

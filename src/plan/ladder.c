@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 enum {
-    LENGTH_LEAST = 512,      /* shorter packing than this is another task, not a saving */
-    CONTEXT_LEAST = 2048,    /* likewise for serving */
+    LENGTH_LEAST = 512,          /* shorter packing than this is another task, not a saving */
+    CONTEXT_LEAST = 2048,        /* likewise for serving */
     BATCHED_TOKENS_LEAST = 2048, /* vLLM's own default for small GPUs; fewer only costs speed */
 };
 
@@ -38,8 +38,7 @@ static struct uma_advice *rung_add(struct climb *climb, enum uma_rung rung, cons
 }
 
 /* Take the changed job as the next rung if it saves anything. */
-static bool rung_try(struct climb *climb, const struct uma_plan_job *changed, enum uma_rung rung, const char *format, ...)
-    UMA_PRINTF(4, 5);
+static bool rung_try(struct climb *climb, const struct uma_plan_job *changed, enum uma_rung rung, const char *format, ...) UMA_PRINTF(4, 5);
 static bool rung_try(struct climb *climb, const struct uma_plan_job *changed, enum uma_rung rung, const char *format, ...) {
     struct uma_estimate estimate;
     struct uma_fit fit;
@@ -164,7 +163,8 @@ static void train_settings(struct climb *climb) {
     struct uma_plan_job changed = climb->job;
     if (changed.train.checkpointing == UMA_CHECKPOINTING_OFF || changed.train.checkpointing == UMA_CHECKPOINTING_SELECTIVE) {
         changed.train.checkpointing = UMA_CHECKPOINTING_ON;
-        (void)rung_try(climb, &changed, UMA_RUNG_SETTING, "gradient checkpointing: same result, about a third more time (--checkpointing on)");
+        (void)rung_try(climb, &changed, UMA_RUNG_SETTING,
+                       "gradient checkpointing: same result, about a third more time (--checkpointing on)");
     }
     changed = climb->job;
     if (changed.train.loss == UMA_LOSS_FULL || changed.train.loss == UMA_LOSS_FUSED) {
@@ -269,7 +269,8 @@ static void serve_method(struct climb *climb) {
     enum uma_format four = ggml ? UMA_FORMAT_Q4_K : UMA_FORMAT_NVFP4;
     if (bits > 9) {
         changed.serve.weights = ggml ? UMA_FORMAT_Q8_0 : UMA_FORMAT_FP8;
-        (void)rung_try(climb, &changed, UMA_RUNG_METHOD, "a checkpoint with 8-bit weights (--dtype %s)", uma_format_name(changed.serve.weights));
+        (void)rung_try(climb, &changed, UMA_RUNG_METHOD, "a checkpoint with 8-bit weights (--dtype %s)",
+                       uma_format_name(changed.serve.weights));
     }
     changed = climb->job;
     if (bits > 6) {

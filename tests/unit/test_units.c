@@ -100,7 +100,7 @@ static void counts_are_decimal_and_tokens_binary(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_decimal_and_tokens_binary), cmocka_unit_test(sizes), cmocka_unit_test(durations), cmocka_unit_test(human) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(counts_are_decimal_and_tokens_binary), cmocka_unit_test(sizes),
+                                        cmocka_unit_test(durations), cmocka_unit_test(human) };
     return cmocka_run_group_tests_name("units", tests, NULL, NULL);
 }
