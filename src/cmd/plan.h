@@ -20,6 +20,7 @@ struct uma_plan_request {
     struct uma_u64 budget;         /* --budget */
     uint64_t max_seq_len;          /* capacity of an engine: longest sequence it is built for */
     bool explain, worksheet;
+    bool last_stage;               /* --stage last */
     bool method_given, full_given; /* --method, and it said "full" */
 };
 

@@ -142,7 +142,7 @@ static int truth_parse(const char *value, enum uma_truth *ret_truth, struct uma_
 }
 
 static int set_mtp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    enum uma_truth truth;
+    enum uma_truth truth = UMA_MAYBE;
     int r = truth_parse(value, &truth, err);
     if (r < 0)
         return r;
@@ -166,7 +166,7 @@ static int count_into(const char *value, uint64_t most, uint64_t *ret_count, str
 #define RANKS_MOST 65536u /* more ranks, or sequences of a micro batch, than any job had */
 
 static int set_batch(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    uint64_t count;
+    uint64_t count = 0;
     int r = count_into(value, 1u << 20, &count, err);
     if (r >= 0) {
         request->job.train.batch = count;
@@ -175,33 +175,76 @@ static int set_batch(struct uma_plan_request *request, const char *value, struct
     return r;
 }
 static int set_tp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    uint64_t count;
+    uint64_t count = 0;
     int r = count_into(value, RANKS_MOST, &count, err);
     if (r >= 0)
         request->job.train.tp = request->job.serve.tp = (uint32_t)count;
     return r;
 }
 static int set_pp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    uint64_t count;
+    uint64_t count = 0;
     int r = count_into(value, RANKS_MOST, &count, err);
     if (r >= 0)
         request->job.train.pp = request->job.serve.pp = (uint32_t)count;
     return r;
 }
 static int set_nodes(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    uint64_t count;
+    uint64_t count = 0;
     int r = count_into(value, RANKS_MOST, &count, err);
     if (r >= 0)
         request->job.train.nodes = request->job.serve.nodes = (uint32_t)count;
     return r;
 }
 static int set_compile(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    enum uma_truth truth;
+    enum uma_truth truth = UMA_MAYBE;
     int r = truth_parse(value, &truth, err);
     if (r >= 0)
         request->job.train.compile = request->job.serve.compile = truth;
     return r;
 }
+/* "first" and "last" of the pipeline, or its number; "largest" is what is estimated unasked. */
+static int set_stage(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    uint64_t count = 0;
+    if (strcmp(value, "first") == 0)
+        count = 1;
+    else if (strcmp(value, "last") == 0)
+        request->last_stage = true; /* pp may be given behind it */
+    else if (strcmp(value, "largest") != 0) {
+        int r = count_into(value, RANKS_MOST, &count, err);
+        if (r < 0)
+            return r;
+    }
+    request->job.train.pipeline_stage = (uint32_t)count;
+    return 0;
+}
+
+/* "8.0", "12.1": kept as ten times the number. */
+static int set_capability(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    double number;
+    if (uma_parse_f64_all(value, &number) < 0 || number < 5 || number > 20)
+        return invalid(err, value, "a compute capability such as 8.0, 9.0 or 12.1");
+    request->job.train.compute_capability = (uint32_t)(number * 10 + 0.5);
+    return 0;
+}
+
+static int set_recompute(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    static const char *const modules[] = { "core_attn", "mlp", "moe", "moe_act", "layernorm", "mla_up_proj", "shared_experts" };
+    uint32_t bits = 0; /* bit i is UMA_RECOMPUTE_* of the i-th */
+    for (const char *at = value;;) {
+        size_t length = strcspn(at, ","), i = 0;
+        while (i < ELEMENTS(modules) && (strlen(modules[i]) != length || strncmp(modules[i], at, length) != 0))
+            i++;
+        if (i == ELEMENTS(modules))
+            return invalid(err, value, "a list of core_attn, mlp, moe, moe_act, layernorm, mla_up_proj, shared_experts");
+        bits |= 1u << i;
+        if (!at[length])
+            break;
+        at += length + 1;
+    }
+    request->job.train.recompute_modules = bits;
+    return 0;
+}
+
 static int set_budget(struct uma_plan_request *request, const char *value, struct uma_error *err) {
     int r = uma_parse_size(value, &request->budget.value, err);
     if (r >= 0)
@@ -229,6 +272,23 @@ static const struct entry table[] = {
     { "experts-per-token", COUNT32, BOTH, AT(shape.experts_per_token), PLAIN },
     { "expert-ffn", COUNT64, BOTH, AT(shape.expert_ffn), PLAIN },
     { "tied", TRUTH, BOTH, AT(shape.tied), PLAIN },
+    { "gated", TRUTH, BOTH, AT(shape.gated), PLAIN },
+    { "bias", TRUTH, BOTH, AT(shape.bias), PLAIN },
+    { "norm-bias", TRUTH, BOTH, AT(shape.norm_bias), PLAIN },
+    { "positions", COUNT64, BOTH, AT(shape.positions), PLAIN },
+    { "shared-ffn", COUNT64, BOTH, AT(shape.shared_ffn), PLAIN },
+    { "dense-layers", COUNT32, BOTH, AT(shape.dense_layers), PLAIN },
+    { "mtp-layers", COUNT32, BOTH, AT(shape.mtp_layers), PLAIN },
+    { "q-lora-rank", COUNT32, BOTH, AT(shape.q_lora_rank), PLAIN },
+    { "kv-lora-rank", COUNT32, BOTH, AT(shape.kv_lora_rank), PLAIN },
+    { "qk-nope-dim", COUNT32, BOTH, AT(shape.qk_nope_dim), PLAIN },
+    { "qk-rope-dim", COUNT32, BOTH, AT(shape.qk_rope_dim), PLAIN },
+    { "v-head-dim", COUNT32, BOTH, AT(shape.v_head_dim), PLAIN },
+    { "pattern", TEXT, BOTH, AT(shape.pattern), PLAIN },
+    { "ssm-heads", COUNT32, BOTH, AT(shape.ssm_heads), PLAIN },
+    { "ssm-head-dim", COUNT32, BOTH, AT(shape.ssm_head_dim), PLAIN },
+    { "ssm-state", COUNT32, BOTH, AT(shape.ssm_state), PLAIN },
+    { "ssm-groups", COUNT32, BOTH, AT(shape.ssm_groups), PLAIN },
     { "dtype", SPECIAL, BOTH, 0, NULL, 0, set_dtype },
     { "batch", SPECIAL, BOTH, 0, NULL, 0, set_batch },
     { "tp", SPECIAL, BOTH, 0, NULL, 0, set_tp },
@@ -269,6 +329,20 @@ static const struct entry table[] = {
     { "images", COUNT64, TRAIN, AT(job.train.images), PLAIN },
     { "generation", SIZE, TRAIN, AT(job.train.generation_bytes), PLAIN },
     { "group-size", COUNT32, TRAIN, AT(job.train.group_size), PLAIN },
+    { "stage", SPECIAL, TRAIN, 0, NULL, 0, set_stage },
+    { "virtual-stages", COUNT32, TRAIN, AT(job.train.virtual_stages), PLAIN },
+    { "microbatch-group", COUNT32, TRAIN, AT(job.train.microbatch_group), PLAIN },
+    { "expert-tp", COUNT32, TRAIN, AT(job.train.expert_tp), PLAIN },
+    { "recompute-layers", COUNT32, TRAIN, AT(job.train.recompute_layers), PLAIN },
+    { "recompute-modules", SPECIAL, TRAIN, 0, NULL, 0, set_recompute },
+    { "gradients", FORMAT, TRAIN, AT(job.train.gradients), PLAIN },
+    { "moments", FORMAT, TRAIN, AT(job.train.moments), PLAIN },
+    { "residual", FORMAT, TRAIN, AT(job.train.residual), PLAIN },
+    { "dropout", TRUTH, TRAIN, AT(job.train.dropout), PLAIN },
+    { "transformer-engine", TRUTH, TRAIN, AT(job.train.transformer_engine), PLAIN },
+    { "deterministic", TRUTH, TRAIN, AT(job.train.deterministic), PLAIN },
+    { "vocab-multiple", COUNT32, TRAIN, AT(job.train.vocab_multiple), PLAIN },
+    { "compute-capability", SPECIAL, TRAIN, 0, NULL, 0, set_capability },
     { "worksheet", FLAG, TRAIN, AT(worksheet), PLAIN },
 
     { "engine", CHOICE, SERVE, AT(job.serve.engine), NAMES(uma_engine_names) },
@@ -289,6 +363,7 @@ static const struct entry table[] = {
     { "projector", TEXT, SERVE, AT(projector), PLAIN },
     { "draft", TEXT, SERVE, AT(draft), PLAIN },
     { "prompt", TOKENS, SERVE, AT(job.serve.prompt_tokens), PLAIN },
+    { "logits", CHOICE, SERVE, AT(job.serve.logits), NAMES(uma_logits_names) },
     { "max-seq-len", TOKENS, SERVE, AT(max_seq_len), PLAIN },
     { "read-speed", RATE, SERVE, AT(job.serve.read_bytes_per_second), PLAIN },
 };
@@ -460,5 +535,7 @@ int uma_plan_request_check(struct uma_plan_request *request, struct uma_error *e
         return uma_error_text(err, EINVAL, "say which engine: --engine vllm, sglang, llama.cpp, ollama, trt-llm or transformers");
     if (!request->job.serving)
         settle_method(request);
+    if (request->last_stage)
+        request->job.train.pipeline_stage = MAX_OF(request->job.train.pp, 1u);
     return 0;
 }

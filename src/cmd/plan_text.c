@@ -4,6 +4,8 @@
 #include "cmd/plan.h"
 #include "plan/worksheet.h"
 
+#include <string.h>
+
 #define NAME_OF(names, value) uma_name_of(names, ELEMENTS(names), (unsigned)(value))
 
 static const char *const term_titles[UMA_TERM_COUNT] = { "weights",     "adapter",  "gradients",       "optimizer",

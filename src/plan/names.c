@@ -55,6 +55,7 @@ const char *const uma_loader_names[UMA_LOADER_COUNT] = {
     [UMA_LOADER_STREAMED] = "streamed",
     [UMA_LOADER_DIRECT] = "direct",
 };
+const char *const uma_logits_names[UMA_LOGITS_COUNT] = { "last", "all", "all-fp32" };
 const char *const uma_term_names[UMA_TERM_COUNT] = { "weights",     "adapter",  "gradients",       "optimizer",
                                                      "activations", "kv_cache", "compute_buffers", "overhead" };
 const char *const uma_basis_names[UMA_BASIS_GUESS + 1] = { "tensors", "structure", "guess" };

@@ -15,6 +15,7 @@ extern const char *const uma_framework_names[UMA_FRAMEWORK_COUNT];
 extern const char *const uma_shard_names[UMA_SHARD_COUNT];
 extern const char *const uma_engine_names[UMA_ENGINE_COUNT];
 extern const char *const uma_loader_names[UMA_LOADER_COUNT];
+extern const char *const uma_logits_names[UMA_LOGITS_COUNT];
 extern const char *const uma_term_names[UMA_TERM_COUNT]; /* "weights", "kv_cache": the keys of the answer's "steady" */
 extern const char *const uma_basis_names[UMA_BASIS_GUESS + 1];
 
