@@ -33,6 +33,11 @@ struct uma_plan_request {
 int uma_plan_request_set(struct uma_plan_request *request, const char *name, const char *value, struct uma_error *err);
 /* The i-th option's name (with train's and serve's), or NULL after the last; whether it takes a value. */
 const char *uma_plan_option_name(size_t i, bool *ret_has_value);
+/* The values that are lists (plan_values.c): "q,v,gate", "core_attn,mlp". */
+int uma_plan_targets_set(struct uma_plan_request *request, const char *value, struct uma_error *err);
+int uma_plan_recompute_set(struct uma_plan_request *request, const char *value, struct uma_error *err);
+/* "\"7x\": expected a ratio"; -EINVAL. */
+int uma_plan_invalid(struct uma_error *err, const char *value, const char *expected);
 /* What no single option can see: a model and a shape, a method that needs another option. */
 int uma_plan_request_check(struct uma_plan_request *request, struct uma_error *err);
 

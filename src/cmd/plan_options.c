@@ -36,10 +36,6 @@ struct entry {
 
 /* ---- options with rules of their own ------------------------------------------------------------------------ */
 
-static int invalid(struct uma_error *err, const char *value, const char *expected) {
-    return uma_error_text(err, EINVAL, "\"%.64s\": expected %s", value, expected);
-}
-
 /* Methods as users say them: an adapter method, or an objective. */
 static int set_method(struct uma_plan_request *request, const char *value, struct uma_error *err) {
     int method = uma_name_find(uma_method_names, ELEMENTS(uma_method_names), value);
@@ -49,73 +45,16 @@ static int set_method(struct uma_plan_request *request, const char *value, struc
     else if (objective >= 0)
         request->job.train.objective = (enum uma_objective)objective;
     else
-        return invalid(err, value, "full, lora, qlora, sft, pretrain, dpo, orpo, kto or grpo");
+        return uma_plan_invalid(err, value, "full, lora, qlora, sft, pretrain, dpo, orpo, kto or grpo");
     request->method_given = true;
     request->full_given = method == UMA_METHOD_FULL;
-    return 0;
-}
-
-struct target {
-    const char *name;
-    uint64_t bits;
-};
-
-#define BIT(role) UMA_LINEAR_BIT(UMA_LINEAR_##role)
-
-static const struct target targets[] = {
-    { "q", BIT(Q) | BIT(Q_B) },
-    { "k", BIT(K) },
-    { "v", BIT(V) },
-    { "o", BIT(O) },
-    { "qkv", BIT(Q) | BIT(K) | BIT(V) },
-    { "qkvo", BIT(Q) | BIT(K) | BIT(V) | BIT(O) },
-    { "attention", BIT(Q) | BIT(K) | BIT(V) | BIT(O) | BIT(Q_A) | BIT(Q_B) | BIT(KV_A) | BIT(KV_B) },
-    { "q_a", BIT(Q_A) },
-    { "q_b", BIT(Q_B) },
-    { "kv_a", BIT(KV_A) },
-    { "kv_b", BIT(KV_B) },
-    { "gate", BIT(GATE) | BIT(SHARED_GATE) },
-    { "up", BIT(UP) | BIT(SHARED_UP) },
-    { "down", BIT(DOWN) | BIT(SHARED_DOWN) },
-    { "mlp", BIT(GATE) | BIT(UP) | BIT(DOWN) | BIT(SHARED_GATE) | BIT(SHARED_UP) | BIT(SHARED_DOWN) },
-    { "experts", BIT(EXPERT_GATE) | BIT(EXPERT_UP) | BIT(EXPERT_DOWN) },
-    { "router", BIT(ROUTER) },
-    { "mixer", BIT(MIXER_IN) | BIT(MIXER_GATE) | BIT(MIXER_OUT) },
-    { "all-linear", ~(uint64_t)BIT(ROUTER) & (UMA_LINEAR_BIT(UMA_LINEAR_ROLE_COUNT) - 1) },
-    { "all", ~(uint64_t)BIT(ROUTER) & (UMA_LINEAR_BIT(UMA_LINEAR_ROLE_COUNT) - 1) },
-};
-
-static const struct target *target_find(const char *word, size_t length) {
-    if (length > 5 && strncmp(word + length - 5, "_proj", 5) == 0) /* q_proj, as configurations write it */
-        length -= 5;
-    for (size_t i = 0; i < ELEMENTS(targets); i++)
-        if (strlen(targets[i].name) == length && strncmp(targets[i].name, word, length) == 0)
-            return &targets[i];
-    return NULL;
-}
-
-static int set_targets(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    uint64_t bits = 0;
-    for (const char *at = value;;) {
-        size_t length = strcspn(at, ",+");
-        const struct target *target = target_find(at, length);
-        if (!target)
-            return uma_error_text(
-                err, EINVAL, "\"%.*s\": expected q, k, v, o, gate, up, down, qkvo, attention, mlp, experts, router, mixer or all-linear",
-                (int)MIN_OF(length, (size_t)64), at);
-        bits |= target->bits;
-        if (!at[length])
-            break;
-        at += length + 1;
-    }
-    request->job.train.targets = bits;
     return 0;
 }
 
 static int set_dtype(struct uma_plan_request *request, const char *value, struct uma_error *err) {
     enum uma_format format = uma_format_from_name(value);
     if (format == UMA_FORMAT_UNKNOWN)
-        return invalid(err, value, "a number format: fp32, bf16, fp16, fp8, int8, nf4, nvfp4, mxfp4, gptq4-g128, q4_k ...");
+        return uma_plan_invalid(err, value, "a number format: fp32, bf16, fp16, fp8, int8, nf4, nvfp4, mxfp4, gptq4-g128, q4_k ...");
     request->job.train.weights = request->job.serve.weights = format;
     return 0;
 }
@@ -124,7 +63,7 @@ static int set_mla(struct uma_plan_request *request, const char *value, struct u
     struct uma_serve *serve = &request->job.serve;
     bool latent = strcmp(value, "latent") == 0, expanded = strcmp(value, "expanded") == 0, transposed = strcmp(value, "transposed") == 0;
     if (!latent && !expanded && !transposed)
-        return invalid(err, value, "latent, expanded or transposed");
+        return uma_plan_invalid(err, value, "latent, expanded or transposed");
     serve->mla_expanded = expanded;
     serve->mla_transposed = transposed;
     return 0;
@@ -137,7 +76,7 @@ static int truth_parse(const char *value, enum uma_truth *ret_truth, struct uma_
     else if (uma_name_find(no, ELEMENTS(no), value) >= 0)
         *ret_truth = UMA_NO;
     else
-        return invalid(err, value, "yes or no");
+        return uma_plan_invalid(err, value, "yes or no");
     return 0;
 }
 
@@ -222,26 +161,8 @@ static int set_stage(struct uma_plan_request *request, const char *value, struct
 static int set_capability(struct uma_plan_request *request, const char *value, struct uma_error *err) {
     double number;
     if (uma_parse_f64_all(value, &number) < 0 || number < 5 || number > 20)
-        return invalid(err, value, "a compute capability such as 8.0, 9.0 or 12.1");
+        return uma_plan_invalid(err, value, "a compute capability such as 8.0, 9.0 or 12.1");
     request->job.train.compute_capability = (uint32_t)(number * 10 + 0.5);
-    return 0;
-}
-
-static int set_recompute(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    static const char *const modules[] = { "core_attn", "mlp", "moe", "moe_act", "layernorm", "mla_up_proj", "shared_experts" };
-    uint32_t bits = 0; /* bit i is UMA_RECOMPUTE_* of the i-th */
-    for (const char *at = value;;) {
-        size_t length = strcspn(at, ","), i = 0;
-        while (i < ELEMENTS(modules) && (strlen(modules[i]) != length || strncmp(modules[i], at, length) != 0))
-            i++;
-        if (i == ELEMENTS(modules))
-            return invalid(err, value, "a list of core_attn, mlp, moe, moe_act, layernorm, mla_up_proj, shared_experts");
-        bits |= 1u << i;
-        if (!at[length])
-            break;
-        at += length + 1;
-    }
-    request->job.train.recompute_modules = bits;
     return 0;
 }
 
@@ -307,7 +228,7 @@ static const struct entry table[] = {
     { "tokens", TOKENS, TRAIN, AT(job.train.tokens), PLAIN },
     { "accumulation", COUNT64, TRAIN, AT(job.train.accumulation), PLAIN },
     { "rank", COUNT32, TRAIN, AT(job.train.rank), PLAIN },
-    { "targets", SPECIAL, TRAIN, 0, NULL, 0, set_targets },
+    { "targets", SPECIAL, TRAIN, 0, NULL, 0, uma_plan_targets_set },
     { "train-embeddings", FLAG, TRAIN, AT(job.train.train_embeddings), PLAIN },
     { "dora", FLAG, TRAIN, AT(job.train.dora), PLAIN },
     { "freeze-vision", FLAG, TRAIN, AT(job.train.freeze_vision), PLAIN },
@@ -334,7 +255,7 @@ static const struct entry table[] = {
     { "microbatch-group", COUNT32, TRAIN, AT(job.train.microbatch_group), PLAIN },
     { "expert-tp", COUNT32, TRAIN, AT(job.train.expert_tp), PLAIN },
     { "recompute-layers", COUNT32, TRAIN, AT(job.train.recompute_layers), PLAIN },
-    { "recompute-modules", SPECIAL, TRAIN, 0, NULL, 0, set_recompute },
+    { "recompute-modules", SPECIAL, TRAIN, 0, NULL, 0, uma_plan_recompute_set },
     { "gradients", FORMAT, TRAIN, AT(job.train.gradients), PLAIN },
     { "moments", FORMAT, TRAIN, AT(job.train.moments), PLAIN },
     { "residual", FORMAT, TRAIN, AT(job.train.residual), PLAIN },
@@ -388,7 +309,7 @@ static int set_choice(const struct entry *entry, void *at, const char *value, st
     for (size_t i = 0; i < entry->names_count; i++)
         if (entry->names[i])
             uma_text_printf(&known, "%s%s", known.length ? ", " : "", entry->names[i]);
-    return invalid(err, value, known.failed || !known.data ? "another word" : known.data);
+    return uma_plan_invalid(err, value, known.failed || !known.data ? "another word" : known.data);
 }
 
 static int set_format_pair(enum uma_format *at, const char *value, struct uma_error *err) {
@@ -396,12 +317,12 @@ static int set_format_pair(enum uma_format *at, const char *value, struct uma_er
     const char *comma = strchr(value, ',');
     size_t length = comma ? (size_t)(comma - value) : strlen(value);
     if (length >= sizeof first)
-        return invalid(err, value, "a number format");
+        return uma_plan_invalid(err, value, "a number format");
     (void)memcpy(first, value, length);
     first[length] = 0;
     enum uma_format key = uma_format_from_name(first), val = comma ? uma_format_from_name(comma + 1) : key;
     if (key == UMA_FORMAT_UNKNOWN || val == UMA_FORMAT_UNKNOWN)
-        return invalid(err, value, "a number format for K and V, or two with a comma: bf16, fp8, q8_0, q8_0,f16 ...");
+        return uma_plan_invalid(err, value, "a number format for K and V, or two with a comma: bf16, fp8, q8_0, q8_0,f16 ...");
     at[0] = key; /* value_format stands behind key_format */
     at[1] = val;
     return 0;
@@ -425,7 +346,7 @@ static int set_number(const struct entry *entry, void *at, const char *value, st
     case TOKENS:
         r = uma_parse_tokens(value, &count, err);
         if (r >= 0 && (count == 0 || count > UINT64_C(1) << 40))
-            return invalid(err, value, "a number of tokens from 1 to 1T");
+            return uma_plan_invalid(err, value, "a number of tokens from 1 to 1T");
         if (r >= 0)
             *(uint64_t *)at = count;
         return r;
@@ -435,13 +356,13 @@ static int set_number(const struct entry *entry, void *at, const char *value, st
             return 0;
         }
         if (uma_parse_u64_all(value, &count) < 0 || count > UMA_MODEL_LAYERS_MAX)
-            return invalid(err, value, "a number of layers, or all");
+            return uma_plan_invalid(err, value, "a number of layers, or all");
         *(int64_t *)at = (int64_t)count;
         return 0;
     default: {
         double ratio;
         if (uma_parse_f64_all(value, &ratio) < 0 || !(ratio > 0) || ratio > 1)
-            return invalid(err, value, "a ratio above 0 and up to 1");
+            return uma_plan_invalid(err, value, "a ratio above 0 and up to 1");
         *(double *)at = ratio;
         return 0;
     }
@@ -454,7 +375,7 @@ static int set_size(const struct entry *entry, void *at, const char *value, stru
     if (r < 0)
         return r;
     if (bytes == 0)
-        return invalid(err, value, "a size above 0");
+        return uma_plan_invalid(err, value, "a size above 0");
     if (entry->kind == RATE)
         *(double *)at = (double)bytes;
     else
@@ -479,7 +400,7 @@ static int set_entry(struct uma_plan_request *request, const struct entry *entry
         return set_choice(entry, at, value, err);
     case FORMAT:
         *(enum uma_format *)at = uma_format_from_name(value);
-        return *(enum uma_format *)at == UMA_FORMAT_UNKNOWN ? invalid(err, value, "a number format: bf16, fp16, fp32") : 0;
+        return *(enum uma_format *)at == UMA_FORMAT_UNKNOWN ? uma_plan_invalid(err, value, "a number format: bf16, fp16, fp32") : 0;
     case FORMAT_PAIR:
         return set_format_pair(at, value, err);
     case TRUTH:
