@@ -69,6 +69,21 @@ static int set_mla(struct uma_plan_request *request, const char *value, struct u
     return 0;
 }
 
+static int set_cache(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    bool tuple = strcmp(value, "tuple") == 0;
+    if (!tuple && strcmp(value, "dynamic") != 0)
+        return uma_plan_invalid(err, value, "dynamic or tuple");
+    request->job.serve.tuple_cache = tuple;
+    return 0;
+}
+
+static int set_amb(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    if (strcmp(value, "none") != 0)
+        return uma_parse_size(value, &request->job.serve.mla_batch, err);
+    request->job.serve.mla_batch = UINT64_MAX; /* all heads at once */
+    return 0;
+}
+
 static int truth_parse(const char *value, enum uma_truth *ret_truth, struct uma_error *err) {
     static const char *const yes[] = { "yes", "on", "true", "1" }, *const no[] = { "no", "off", "false", "0" };
     if (uma_name_find(yes, ELEMENTS(yes), value) >= 0)
@@ -280,6 +295,8 @@ static const struct entry table[] = {
     { "graphs", TRUTH, SERVE, AT(job.serve.cuda_graphs), PLAIN },
     { "swa-full", FLAG, SERVE, AT(job.serve.full_window), PLAIN },
     { "mla", SPECIAL, SERVE, 0, NULL, 0, set_mla },
+    { "amb", SPECIAL, SERVE, 0, NULL, 0, set_amb },
+    { "cache", SPECIAL, SERVE, 0, NULL, 0, set_cache },
     { "mtp", SPECIAL, SERVE, 0, NULL, 0, set_mtp },
     { "projector", TEXT, SERVE, AT(projector), PLAIN },
     { "draft", TEXT, SERVE, AT(draft), PLAIN },
