@@ -196,12 +196,13 @@ static void anchor_text(struct uma_text *text, const struct uma_status_style *st
     const struct uma_anchor *anchor = answer->anchor;
     if (!anchor)
         return;
-    uma_text_printf(text, "nearest known: %s, ", anchor->name);
-    uma_text_bytes(text, anchor->bytes);
-    uma_text_append(text, "; this is ");
-    uma_text_fixed(text, (double)uma_plan_anchor_bytes(answer) / (double)anchor->bytes, 2);
-    uma_text_append(text, " of it. It holds with ");
-    uma_layout_wrap(text, style, anchor->condition, 0, 0);
+    _cleanup_text_ struct uma_text line = { 0 };
+    uma_text_printf(&line, "nearest known: %s, ", anchor->name);
+    uma_text_bytes(&line, anchor->bytes);
+    uma_text_append(&line, "; this is ");
+    uma_text_fixed(&line, (double)uma_plan_anchor_bytes(answer) / (double)anchor->bytes, 2);
+    uma_text_printf(&line, " of it. It holds with %s", anchor->condition);
+    uma_layout_wrap(text, style, line.data ? line.data : "", 0, 0);
 }
 
 static void ladder_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer) {

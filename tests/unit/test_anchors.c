@@ -2,7 +2,7 @@
 #include "plan/anchors.h"
 #include "plan/names.h"
 #include "plan/worksheet.h"
-#include "plan_models.h"
+#include "plan_configs.h"
 
 static void the_nearest_of_the_same_class(void **state) {
     (void)state;

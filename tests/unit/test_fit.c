@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/fit.h"
-#include "plan_models.h"
+#include "plan_configs.h"
 
 #define GIB (UINT64_C(1) << 30)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/ladder.h"
-#include "plan_models.h"
+#include "plan_configs.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -11,9 +11,9 @@ static struct uma_u64 known(uint64_t v) {
 static void rungs_come_in_order_and_each_saves(void **state) {
     (void)state;
     struct uma_model *model = plan_model(LLAMA_70B);
-    struct uma_plan_job job = { .train = { .method = UMA_METHOD_FULL, .batch = 8, .seq = 4096, .loss = UMA_LOSS_FULL } };
+    struct uma_plan_job job = { .train = { .method = UMA_METHOD_LORA, .batch = 8, .seq = 4096, .loss = UMA_LOSS_FULL } };
     struct uma_ladder ladder;
-    uma_ladder_climb(model, &job, known(100 * GIB), known(4 * GIB), known(98 * GIB), &ladder);
+    uma_ladder_climb(model, &job, known(36 * GIB), known(4 * GIB), known(98 * GIB), &ladder);
     assert_true(ladder.count >= 5);
     assert_int_equal(ladder.advice[0].rung, UMA_RUNG_FLUSH);
     assert_true(ladder.advice[0].saves == 98 * GIB);
@@ -32,10 +32,10 @@ static void rungs_come_in_order_and_each_saves(void **state) {
 /* bf16 LoRA is advised before QLoRA, and the packing length before the batch. */
 static void lora_before_qlora(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_70B);
-    struct uma_plan_job job = { .train = { .method = UMA_METHOD_FULL, .batch = 4, .seq = 4096 } };
+    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_plan_job job = { .train = { .method = UMA_METHOD_FULL, .batch = 32, .seq = 4096, .loss = UMA_LOSS_FULL } };
     struct uma_ladder ladder;
-    uma_ladder_climb(model, &job, known(60 * GIB), (struct uma_u64){ 0 }, (struct uma_u64){ 0 }, &ladder);
+    uma_ladder_climb(model, &job, known(8 * GIB), (struct uma_u64){ 0 }, (struct uma_u64){ 0 }, &ladder);
     int lora = -1, qlora = -1, length = -1, batch = -1;
     for (int i = 0; i < (int)ladder.count; i++) {
         const char *action = ladder.advice[i].action;
