@@ -20,6 +20,7 @@ struct climb {
     struct uma_fit fit;
     struct uma_u64 budget;
     struct uma_ladder *ladder;
+    bool again; /* sizes once more, after a change of method: what was hidden behind the optimizer's step may now be the peak */
 };
 
 static bool judge(const struct climb *climb, const struct uma_model *model, const struct uma_plan_job *job,
@@ -110,19 +111,22 @@ static void smaller_model(struct climb *climb) {
     (void)uma_model_free(model);
 }
 
-/* Halve a size until the job fits, or to `least`. Returns the value to try, or the old one. */
+/* Halve a size until the job fits, to `least`, or to where halving saves less than a hundredth. Returns the value to try, or the old one. */
 static uint64_t halved(const struct climb *climb, uint64_t value, uint64_t least, void (*set)(struct uma_plan_job *, uint64_t)) {
-    uint64_t best = value;
-    while (best / 2 >= least) {
-        best /= 2;
+    uint64_t need = climb->fit.need;
+    while (value / 2 >= least) {
         struct uma_plan_job changed = climb->job;
         struct uma_estimate estimate;
         struct uma_fit fit;
-        set(&changed, best);
-        if (judge(climb, climb->model, &changed, &estimate, &fit) && fit.fits == UMA_YES)
+        set(&changed, value / 2);
+        if (!judge(climb, climb->model, &changed, &estimate, &fit) || fit.need > need - need / 100)
+            break;
+        value /= 2;
+        need = fit.need;
+        if (fit.fits == UMA_YES)
             break;
     }
-    return best;
+    return value;
 }
 
 /* ---- training ----------------------------------------------------------------------------------------------- */
@@ -145,14 +149,15 @@ static void train_sizes(struct climb *climb) {
     uint64_t shorter = halved(climb, seq, LENGTH_LEAST, set_seq);
     if (shorter < seq) {
         set_seq(&changed, shorter);
-        (void)rung_try(climb, &changed, UMA_RUNG_LENGTH, "shorten the packing length from %llu to %llu (--seq %llu)",
-                       (unsigned long long)seq, (unsigned long long)shorter, (unsigned long long)shorter);
+        (void)rung_try(climb, &changed, climb->again ? UMA_RUNG_METHOD : UMA_RUNG_LENGTH,
+                       "shorten the packing length from %llu to %llu (--seq %llu)", (unsigned long long)seq, (unsigned long long)shorter,
+                       (unsigned long long)shorter);
     }
     changed = climb->job;
     uint64_t fewer = climb->fit.fits == UMA_YES ? batch : halved(climb, batch, 1, set_batch);
     if (fewer < batch) {
         set_batch(&changed, fewer);
-        (void)rung_try(climb, &changed, UMA_RUNG_BATCH,
+        (void)rung_try(climb, &changed, climb->again ? UMA_RUNG_METHOD : UMA_RUNG_BATCH,
                        "then the micro batch from %llu to %llu, with %llu accumulation steps for the same samples (--batch %llu)",
                        (unsigned long long)batch, (unsigned long long)fewer, (unsigned long long)changed.train.accumulation,
                        (unsigned long long)fewer);
@@ -189,10 +194,12 @@ static void train_method(struct climb *climb) {
     if (changed.train.method == UMA_METHOD_FULL && changed.train.objective != UMA_OBJECTIVE_PRETRAIN) {
         changed.train.method = UMA_METHOD_LORA;
         changed.train.master = changed.train.autocast = UMA_MAYBE;
-        (void)rung_try(climb, &changed, UMA_RUNG_METHOD, "bf16 LoRA instead of a full fine-tune (--method lora)");
+        climb->again = rung_try(climb, &changed, UMA_RUNG_METHOD, "bf16 LoRA instead of a full fine-tune (--method lora)");
     }
+    if (climb->again && climb->fit.fits == UMA_NO)
+        train_sizes(climb);
     changed = climb->job;
-    if (changed.train.method == UMA_METHOD_LORA) {
+    if (changed.train.method == UMA_METHOD_LORA && climb->fit.fits == UMA_NO) {
         changed.train.method = UMA_METHOD_QLORA;
         changed.train.weights = UMA_FORMAT_UNKNOWN;
         (void)rung_try(climb, &changed, UMA_RUNG_METHOD,
