@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/units.h"
 #include "plan/model/config.h"
 #include "config_text.h"
 
@@ -256,6 +257,46 @@ static void a_configuration_of_gigabytes_is_not_read(void **state) {
     assert_non_null(strstr(err.text, "hf_quant_config.json"));
 }
 
+/* Each of these would take hundreds of megabytes, or minutes, if it were taken at its word. */
+static void costly_configurations_are_bounded(void **state) {
+    (void)state;
+    enum { SIZE = 4000000 };
+    static const struct {
+        const char *before, *repeated, *after;
+        bool refused;
+    } cases[] = {
+        { "{'a': [0", ",{}", "]}", true },
+        { "{'a': [0", ",[]", "]}", true },
+        { "{'a': [0", ",1", "]}", true },
+        { "{'model_type': 'qwen3_moe', 'num_experts': 2, 'num_hidden_layers': 2048, " DECODER ", 'mlp_only_layers': [0", ",3000           ",
+          "]}", false },
+        { "{'model_type': 'step3', 'num_experts': 2, 'num_hidden_layers': 2048, " DECODER ", 'moe_layers_enum': '1", ",3000", "'}", false },
+        { "{'num_hidden_layers': 2048, " DECODER ", 'sliding_window': 4, 'sliding_window_pattern': 'L", "L", "'}", false },
+        { "{'num_hidden_layers': 2048, " DECODER ", 'quantization_config': {'quant_method': 'fp8', 'ignore': ['x'", ",'mlp.up_proj.xyz'",
+          "]}}", false },
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        char *text = malloc(SIZE + 512);
+        assert_non_null(text);
+        size_t n = (size_t)sprintf(text, "%s", cases[i].before), step = strlen(cases[i].repeated);
+        for (; n < SIZE; n += step)
+            memcpy(text + n, cases[i].repeated, step);
+        n += (size_t)sprintf(text + n, "%s", cases[i].after);
+        for (size_t j = 0; j < n; j++)
+            text[j] = text[j] == '\'' ? '"' : text[j];
+        struct uma_model *model = NULL;
+        struct uma_error err = { 0 };
+        int64_t start = uma_monotonic_ns();
+        int r = uma_model_from_config("c.json", text, n, NULL, 0, &model, &err);
+        free(text);
+        if ((r < 0) != cases[i].refused)
+            fail_msg("case %zu: %s", i, err.text);
+        (void)uma_model_free(model);
+        /* a second by promise, with what sanitizers and a busy machine cost */
+        assert_true(uma_monotonic_ns() - start < 10 * UMA_SECOND_NS);
+    }
+}
+
 static void absurd_but_possible_numbers_saturate(void **state) {
     (void)state;
     _cleanup_model_ struct uma_model *m = config_model(
@@ -280,6 +321,7 @@ int main(void) {
         cmocka_unit_test(towers_and_mtp_have_classes_of_their_own),
         cmocka_unit_test(hostile_configurations_are_refused_with_a_place),
         cmocka_unit_test(a_configuration_of_gigabytes_is_not_read),
+        cmocka_unit_test(costly_configurations_are_bounded),
         cmocka_unit_test(absurd_but_possible_numbers_saturate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,8 @@
 enum {
     CONFIG_BYTES_MAX = 4 * 1024 * 1024, /* the largest published config.json, with a quantiser's list of every module, has 0.6 MB */
     CONFIG_DEPTH_MAX = 64,
+    CONFIG_BRACKETS_MAX = 98304, /* objects and lists: about 330 bytes each once parsed; a module list of 57,600 experts has as many */
+    CONFIG_VALUES_MAX = 262144,  /* values in them, about 80 bytes each: with the brackets less than 64 MiB */
     CONFIG_LEVELS_MAX = 6,
     CONFIG_WIDTH_MAX = 1 << 24, /* of any dimension of a matrix */
     CONFIG_COUNT_MAX = 1 << 20, /* of heads, experts, groups */

@@ -17,7 +17,7 @@ static const char dense_names[] = "intermediate_size_mlp|dense_intermediate_size
 static bool in_comma_list(const char *list, uint32_t value) {
     char number[16];
     int n = snprintf(number, sizeof number, "%u", value);
-    for (const char *p = list; *p;) {
+    for (const char *p = list; *p && p - list < 16 * UMA_MODEL_LAYERS_MAX;) {
         size_t length = strcspn(p, ",");
         if ((size_t)n == length && memcmp(p, number, length) == 0)
             return true;

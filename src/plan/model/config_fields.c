@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-/* jansson recurses into values; how deep is told before it starts. Returns the line of the first bracket that is too deep, or 0. */
-static size_t too_deep(const char *text, size_t length) {
-    size_t depth = 0, line = 1;
+/* jansson recurses into values and allocates for each: how deep and how many is told before it starts. */
+static int check_bounds(const char *file, const char *text, size_t length, struct uma_error *err) {
+    size_t depth = 0, line = 1, brackets = 0, values = 0;
     bool quoted = false;
     for (size_t i = 0; i < length; i++) {
         char c = text[i];
@@ -23,10 +23,19 @@ static size_t too_deep(const char *text, size_t length) {
                 quoted = false;
         } else if (c == '"')
             quoted = true;
-        else if ((c == '{' || c == '[') && ++depth > CONFIG_DEPTH_MAX)
-            return line;
-        else if ((c == '}' || c == ']') && depth > 0)
+        else if (c == '{' || c == '[') {
+            brackets++;
+            depth++;
+        } else if ((c == '}' || c == ']') && depth > 0)
             depth--;
+        else if (c == ',')
+            values++;
+        if (depth > CONFIG_DEPTH_MAX)
+            return uma_error_text(err, EINVAL, "%s line %zu: objects and lists within each other, at most %d deep, were expected", file,
+                                  line, CONFIG_DEPTH_MAX);
+        if (brackets > CONFIG_BRACKETS_MAX || values > CONFIG_VALUES_MAX)
+            return uma_error_text(err, EFBIG, "%s line %zu: at most %d objects and lists and %d values were expected", file, line,
+                                  CONFIG_BRACKETS_MAX, CONFIG_VALUES_MAX);
     }
     return 0;
 }
@@ -63,10 +72,9 @@ int uma_config_parse(const char *file, const char *text, size_t length, json_t *
     if (length > CONFIG_BYTES_MAX)
         return uma_error_text(err, EFBIG, "%s: %zu bytes; a configuration of at most %d bytes was expected", file, length,
                               CONFIG_BYTES_MAX);
-    size_t line = too_deep(text, length);
-    if (line)
-        return uma_error_text(err, EINVAL, "%s line %zu: objects and lists within each other, at most %d deep, were expected", file, line,
-                              CONFIG_DEPTH_MAX);
+    int r = check_bounds(file, text, length, err);
+    if (r < 0)
+        return r;
     _cleanup_free_
     char *copy = without_python_numbers(text, length);
     if (!copy)
@@ -192,7 +200,7 @@ json_t *uma_config_object(const struct uma_config *config, const char *names) {
 }
 
 bool uma_config_list_has(const json_t *list, uint64_t value) {
-    size_t n = json_array_size(list);
+    size_t n = MIN_OF(json_array_size(list), (size_t)UMA_MODEL_LAYERS_MAX); /* asked once per layer */
     for (size_t i = 0; i < n; i++) {
         const json_t *element = json_array_get(list, i);
         if (json_is_integer(element) && json_integer_value(element) >= 0 && (uint64_t)json_integer_value(element) == value)

@@ -136,6 +136,7 @@ static void from_periods(struct uma_config *config) {
     uint64_t period = letters ? 0 : uma_config_number(config, "sliding_window_pattern|_sliding_window_pattern", UMA_MODEL_LAYERS_MAX, 0);
     if (period == 0 && config->arch)
         period = config->arch->sliding_period;
+    size_t letter_count = letters ? strlen(letters) : 0;
     bool late = uma_config_flag(config, "use_sliding_window", false);
     uint64_t from = uma_config_number(config, "max_window_layers", UMA_MODEL_LAYERS_MAX, 0);
     uint32_t flags = config->arch ? config->arch->flags : 0;
@@ -146,8 +147,8 @@ static void from_periods(struct uma_config *config) {
             kind = (i + 1) % interval == 0 ? KIND_FULL : KIND_LINEAR;
         else if (jamba)
             kind = i % jamba == offset ? KIND_FULL : KIND_MAMBA;
-        else if (letters && *letters)
-            kind = letters[i % strlen(letters)] == 'L' ? KIND_SLIDING : KIND_FULL;
+        else if (letter_count)
+            kind = letters[i % letter_count] == 'L' ? KIND_SLIDING : KIND_FULL;
         else if ((flags & ARCH_MAMBA1 || flags & ARCH_MAMBA2) && !(flags & (ARCH_PARALLEL_MIXERS | ARCH_RESIDUAL_FFN)) &&
                  (!attention || strncmp(config->arch->names, "mamba", 5) == 0))
             kind = KIND_MAMBA;

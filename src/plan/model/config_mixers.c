@@ -70,6 +70,7 @@ static void compressed(struct uma_config *config, uint32_t index, uint64_t windo
     layer->sinks = true;
     layer->kv_compression = (uint32_t)uma_config_layer_number(config, "compress_ratios", index, UINT32_MAX, 0);
     layer->indexed = layer->kv_compression == 4;
+    uma_model_warn(config->model, "engines lay out compressed caches in their own ways: the cache is window and compressed entries alone");
     config->model->kv_lora_rank = head > config->model->qk_rope_dim ? head - config->model->qk_rope_dim : head;
     config->model->qk_nope_dim = config->model->kv_lora_rank;
 }

@@ -10,11 +10,14 @@
 #include <string.h>
 #include <strings.h>
 
+enum { GENERAL_MAX = 256 }; /* names without a layer in one list: published ones have a dozen, each costs a pass over all layers */
+
 /* One format per matrix: quantisers leave out modules by name, and mix formats. */
 struct plan {
     struct uma_config *config;
     unsigned char formats[UMA_MODEL_LAYERS_MAX][UMA_LINEAR_ROLE_COUNT]; /* 0: as the rest, 16 bits */
     bool mtp_excluded, experts_apart;
+    uint32_t general; /* names seen that are for all layers */
 };
 
 void uma_config_formats(struct uma_config *config) {
@@ -135,7 +138,13 @@ static void set_module(struct plan *plan, const char *name, enum uma_format form
         plan->mtp_excluded |= format == UMA_FORMAT_UNKNOWN;
         return;
     }
-    set(plan, layer, uma_config_module_roles(name, plan->experts_apart), format);
+    uint32_t roles = uma_config_module_roles(name, plan->experts_apart);
+    if (layer < 0 && roles && ++plan->general > GENERAL_MAX) {
+        uma_model_warn(plan->config->model, "more than %d names of the quantisation are for all layers; the rest is not counted",
+                       GENERAL_MAX);
+        return;
+    }
+    set(plan, layer, roles, format);
 }
 
 static void set_modules(struct plan *plan, const json_t *list, enum uma_format format) {
