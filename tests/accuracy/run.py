@@ -72,7 +72,7 @@ def predicted(answer, row):
 
 
 def evaluate(umactl, rows, jobs):
-    """Fill rows with value, error, covered, width, how. Equal arguments are planned once."""
+    """Fill rows with value, error, covered, width, how; equal arguments are planned once. Returns the answers by arguments and params."""
     wanted = sorted({(row["arguments"], row["params"]) for row in rows})
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         answers = dict(zip(wanted, pool.map(lambda key: plan(umactl, *key), wanted)))
@@ -95,6 +95,7 @@ def evaluate(umactl, rows, jobs):
         if low is not None and row["value"]:
             row["covered"] = low - row["half"] <= row["measured"] <= high + row["half"]
             row["width"] = (high - low) / row["value"]
+    return {key: answer for key, (answer, _) in answers.items()}
 
 
 def statistics(rows):
@@ -218,9 +219,13 @@ def tap(rows):
     return missed
 
 
+def default_umactl():
+    return os.environ.get("UMACTL") or os.path.join(table.HERE, "..", "..", "build", "src", "umactl")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--umactl", default=os.environ.get("UMACTL") or os.path.join(table.HERE, "..", "..", "build", "src", "umactl"))
+    parser.add_argument("--umactl", default=default_umactl())
     parser.add_argument("--rows", action="append", metavar="FILE", help="another table of this form; may be repeated")
     parser.add_argument("--import", dest="folder", metavar="DIR", help="tables in the layout that README.md describes")
     parser.add_argument("--class", dest="class_", metavar="NAME", help="rows of classes that begin so")
