@@ -68,6 +68,7 @@ static void job_of(const struct uma_model *model, const struct uma_train *train,
     *job = (struct uma_training_job){
         .model = model, .train = train, .tokens = uma_training_tokens(train), .ranks = uma_training_data_parallel(train)
     };
+    job->split = uma_times(train->tp > 0 ? train->tp : 1, train->pp > 0 ? train->pp : 1);
     job->sequence = train->seq > 0 ? train->seq : 2048;
     if (model->details.positions > 0 && job->sequence > model->details.positions && train->tokens == 0) {
         /* a learned table of positions has no more: longer samples are cut */

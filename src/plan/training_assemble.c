@@ -49,6 +49,14 @@ static void state_sizes(const struct uma_training_job *job, struct sizes *sizes)
     sizes->generation = job->train->generation_bytes;
 }
 
+/* Layers go to tp x pp devices (device_map places whole layers); the estimate is of the last, which has the loss. */
+static void split_sizes(const struct uma_training_job *job, struct sizes *sizes) {
+    uint64_t *const parts[] = { &sizes->weights, &sizes->adapter,   &sizes->states, &sizes->gradients, &sizes->temporary,
+                                &sizes->buckets, &sizes->reference, &sizes->kept,   &sizes->retained,  &sizes->host };
+    for (size_t i = 0; job->split > 1 && i < sizeof parts / sizeof *parts; i++)
+        *parts[i] = uma_divide_up(*parts[i], job->split);
+}
+
 static void sharding_sizes(const struct uma_training_job *job, struct sizes *sizes) {
     const struct uma_training_states *states = &job->states;
     bool full = job->train->method == UMA_METHOD_FULL;
@@ -250,6 +258,7 @@ void uma_training_assemble(const struct uma_training_job *job, struct uma_estima
     state_sizes(job, &sizes);
     sharding_sizes(job, &sizes);
     activation_sizes(job, &sizes);
+    split_sizes(job, &sizes);
     enum uma_training_moment peak = UMA_AT_LOSS;
     for (unsigned m = 1; m < UMA_MOMENTS; m++)
         if (at(job, &sizes, (enum uma_training_moment)m) > at(job, &sizes, peak))

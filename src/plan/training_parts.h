@@ -61,6 +61,7 @@ struct uma_training_job {
     unsigned element;  /* bytes of an activation's element */
     unsigned residual; /* bytes of an element of the residual stream */
     uint64_t ranks;    /* that share the model's states */
+    uint64_t split;    /* tp x pp: devices among which layers and matrices are divided (device_map, tensor parallelism) */
     bool shard_weights, shard_gradients, shard_states;
     bool autocast;      /* torch AMP */
     bool fused_kernels; /* norms that keep no fp32 copy */

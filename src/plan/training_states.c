@@ -133,6 +133,8 @@ static void weights(struct uma_training_job *job) {
             /* one byte per 64 values (NF4, double quantisation) or two per 128 (GPTQ, AWQ) and the zeros: about 1/64 */
             states->quant_metadata = uma_plus(states->quant_metadata, params / 64);
         }
+        if (c == UMA_CLASS_MTP)
+            bytes = 0; /* transformers has no modules for them and leaves these tensors in the file */
         states->class_bytes[c] = bytes;
         states->weights = uma_plus(states->weights, bytes);
     }
@@ -190,9 +192,11 @@ void uma_training_states_of(struct uma_training_job *job) {
     states->gradient_bytes = states->full_bytes;
     trained(job);
     if (master_is_weight && train->optimizer != UMA_OPTIMIZER_BADAM) {
-        for (unsigned c = 0; c < UMA_CLASS_COUNT; c++)
-            states->class_bytes[c] = uma_times(job->model->totals[c].params, 4);
-        states->weights = uma_times(uma_model_params(job->model), 4);
+        states->weights = 0;
+        for (unsigned c = 0; c < UMA_CLASS_COUNT; c++) {
+            states->class_bytes[c] = c == UMA_CLASS_MTP ? 0 : uma_times(job->model->totals[c].params, 4);
+            states->weights = uma_plus(states->weights, states->class_bytes[c]);
+        }
     }
     if ((master && zero) || (train->optimizer == UMA_OPTIMIZER_BADAM && train->method == UMA_METHOD_FULL))
         states->master = uma_times(states->full_params, 4);

@@ -147,9 +147,37 @@ static void what_lies_outside_the_allocator(void **state) {
     assert_int_equal(e.host, 4096 * 32 * 2 * 4096); /* still of the same pool */
 }
 
+/* device_map: half of the layers on each of two devices, the loss on one. */
+static void layers_on_two_devices(void **state) {
+    (void)state;
+    struct uma_train train = { .method = UMA_METHOD_LORA, .weights = UMA_FORMAT_BF16, .batch = 1, .seq = 1024, .loss = UMA_LOSS_FULL };
+    struct uma_estimate one = plan(&LLAMA_2_7B, &train);
+    train.gpus_per_node = 2;
+    train.pp = 2;
+    struct uma_estimate half = plan(&LLAMA_2_7B, &train);
+    assert_near(half.groups[UMA_TERM_WEIGHTS], (double)one.groups[UMA_TERM_WEIGHTS] / 2, 0.1);
+    assert_true(half.total > one.total / 2 && half.total < one.total);
+}
+
+/* Layers for multi-token prediction stay in the file. */
+static void no_mtp_in_training(void **state) {
+    (void)state;
+    _cleanup_model_ struct uma_model *model = dense_model(&LLAMA_2_7B);
+    struct uma_train train = { .weights = UMA_FORMAT_BF16, .batch = 1, .seq = 128 };
+    struct uma_estimate without, with;
+    assert_int_equal(uma_plan_train(model, &train, &without, NULL), 0);
+    model->totals[UMA_CLASS_MTP] = (struct uma_tensor_total){ .tensors = 1, .params = 1000000, .bytes = 2000000 };
+    assert_int_equal(uma_plan_train(model, &train, &with, NULL), 0);
+    assert_int_equal(with.total, without.total);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(adapters_on_one_gpu), cmocka_unit_test(sharded_adapters),
-                                        cmocka_unit_test(full_fine_tuning), cmocka_unit_test(litgpt),
-                                        cmocka_unit_test(what_lies_outside_the_allocator) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(adapters_on_one_gpu),
+                                        cmocka_unit_test(sharded_adapters),
+                                        cmocka_unit_test(full_fine_tuning),
+                                        cmocka_unit_test(litgpt),
+                                        cmocka_unit_test(what_lies_outside_the_allocator),
+                                        cmocka_unit_test(layers_on_two_devices),
+                                        cmocka_unit_test(no_mtp_in_training) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,10 +66,10 @@ const struct uma_builtin_shape uma_builtin_shapes[] = {
     { "mistralai/Mixtral-8x22B-v0.1", 140620634112, "mixtral h=6144 l=56 a=48 k=8 f=16384 v=32000 p=65536 e=8 x=2" },
 
     /* Qwen 1, 1.5, 2, 2.5 and their distillations */
-    { "Qwen/Qwen-1_8B|Qwen/Qwen-1.8B|Qwen/Qwen1.5-1.8B", 1836828672, "qwen2 h=2048 l=24 a=16 f=5504 v=151936 p=8192" },
-    { "Qwen/Qwen-7B", 7721324544, "qwen2 h=4096 l=32 a=32 f=11008 v=151936 p=32768" },
-    { "Qwen/Qwen-14B", 14167290880, "qwen2 h=5120 l=40 a=40 f=13696 v=152064 p=8192" },
-    { "Qwen/Qwen-72B|Qwen/Qwen1.5-72B", 72287920128, "qwen2 h=8192 l=80 a=64 f=24576 v=152064 p=32768" },
+    { "Qwen/Qwen-1_8B|Qwen/Qwen-1.8B|Qwen/Qwen1.5-1.8B", 1836828672, "qwen h=2048 l=24 a=16 f=11008 v=151936 p=8192" },
+    { "Qwen/Qwen-7B", 7721324544, "qwen h=4096 l=32 a=32 f=22016 v=151936 p=32768" },
+    { "Qwen/Qwen-14B", 14167290880, "qwen h=5120 l=40 a=40 f=27392 v=152064 p=8192" },
+    { "Qwen/Qwen-72B|Qwen/Qwen1.5-72B", 72287920128, "qwen h=8192 l=80 a=64 f=49152 v=152064 p=32768" },
     { "Qwen/Qwen1.5-0.5B", 463987712, "qwen2 h=1024 l=24 a=16 f=2816 v=151936 p=32768 t=1" },
     { "Qwen/Qwen1.5-4B", 3950369280, "qwen2 h=2560 l=40 a=20 f=6912 v=151936 p=32768" },
     { "Qwen/Qwen1.5-7B", 7721324544, "qwen2 h=4096 l=32 a=32 f=11008 v=151936 p=32768" },
