@@ -235,6 +235,15 @@ static void test_find(void **state) {
     char name[256];
     (void)snprintf(name, sizeof name, "%s:llama3.1:8b", folder.path);
     expect_found(&folder, name, "registry.ollama.ai/library/llama3.1/8b");
+    (void)snprintf(name, sizeof name, "%s/..", folder.path);
+    char here[512];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_return_code(chdir(name), errno);
+    (void)snprintf(name, sizeof name, "%s:qwen3", strrchr(folder.path, '/') + 1);
+    char *relative = NULL;
+    assert_return_code(uma_ollama_find(name, &relative, NULL), 0);
+    free(relative);
+    assert_return_code(chdir(here), errno);
     /* the user's own */
     _cleanup_folder_ struct folder home = { 0 };
     assert_return_code(folder_new(&home), 0);

@@ -80,8 +80,6 @@ static int look_in(const char *store, const char *name, char **ret_path) {
 
 /* DIR:NAME:TAG. DIR may have colons of its own: the first that leaves a store before it counts. */
 static int look_in_named_store(const char *name, char **ret_path) {
-    if (!strchr(name, '/'))
-        return 0;
     for (const char *colon = name; (colon = strchr(colon, ':')); colon++) {
         _cleanup_text_ struct uma_text store = { 0 };
         uma_text_append_n(&store, name, (size_t)(colon - name));
