@@ -519,6 +519,28 @@ static void test_split_broken(void **state) {
     assert_null(model);
 }
 
+/* Two parts that each have as much to skip as is read of a model. */
+static void test_split_endless(void **state) {
+    (void)state;
+    _cleanup_folder_ struct folder folder = { 0 };
+    char path[512], name[64];
+    struct uma_model *model = NULL;
+    struct uma_error err = { 0 };
+    assert_return_code(folder_new(&folder), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        _cleanup_gguf_ struct gguf g = { 0 };
+        gguf_u32(&g, "split.no", i);
+        gguf_u32(&g, "split.count", 2);
+        gguf_array(&g, "tokenizer.ggml.merges", GGUF_TEXT, 9 << 20); /* words of length 0, in the hole behind */
+        g.offset = 80 << 20;
+        (void)snprintf(name, sizeof name, "x-%05u-of-00002.gguf", i + 1);
+        gguf_write(&g, &folder, name, path);
+    }
+    assert_int_equal(uma_gguf_open(path, &model, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "together"));
+    assert_null(model);
+}
+
 /* Named like a part, but whole. */
 static void test_split_in_name_only(void **state) {
     (void)state;
@@ -537,19 +559,13 @@ static void test_split_in_name_only(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_tied_and_late_architecture),
-        cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_mla_and_mtp),
-        cmocka_unit_test(test_gated_delta),
-        cmocka_unit_test(test_uneven_blocks),
-        cmocka_unit_test(test_shared_caches),
-        cmocka_unit_test(test_projector),
-        cmocka_unit_test(test_adapter),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_split_broken),
-        cmocka_unit_test(test_split_in_name_only),
+        cmocka_unit_test(test_llama),         cmocka_unit_test(test_tied_and_late_architecture),
+        cmocka_unit_test(test_experts),       cmocka_unit_test(test_mla_and_mtp),
+        cmocka_unit_test(test_gated_delta),   cmocka_unit_test(test_uneven_blocks),
+        cmocka_unit_test(test_shared_caches), cmocka_unit_test(test_projector),
+        cmocka_unit_test(test_adapter),       cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_split),         cmocka_unit_test(test_split_broken),
+        cmocka_unit_test(test_split_endless), cmocka_unit_test(test_split_in_name_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

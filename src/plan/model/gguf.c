@@ -19,7 +19,7 @@ enum { SPLIT_SUFFIX = 20, SPLITS_MAX = 4096 };
 struct collection {
     struct uma_gguf_metadata metadata;
     struct uma_gguf_tensors tensors;
-    uint64_t file_bytes, largest_file, unknown_tensors;
+    uint64_t file_bytes, largest_file, unknown_tensors, bytes_read;
     uint32_t file_count, unknown_type;
 };
 
@@ -96,6 +96,10 @@ static int scan_file(const char *path, struct collection *c, struct uma_error *e
     }
     if (e < 0)
         return e;
+    c->bytes_read += header.bytes_read;
+    if (c->bytes_read > UMA_GGUF_HEADER_MAX || c->tensors.count > UMA_GGUF_TENSORS_MAX)
+        return uma_error_text(err, EINVAL, "%s: the parts of this model have headers of more than %d MiB or %d tensors together", path,
+                              UMA_GGUF_HEADER_MAX >> 20, UMA_GGUF_TENSORS_MAX);
     c->file_count++;
     c->file_bytes = uma_plus(c->file_bytes, header.file_size);
     c->largest_file = MAX_OF(c->largest_file, header.file_size);

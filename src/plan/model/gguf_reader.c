@@ -461,6 +461,7 @@ int uma_gguf_scan(int fd, const char *path, const struct uma_gguf_visitor *visit
     int e = scan(&r, visitor, &header, err);
     if (e < 0)
         return e;
+    header.bytes_read = r.bytes_read;
     *ret_header = header;
     return 0;
 }

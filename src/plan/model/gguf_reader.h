@@ -47,7 +47,7 @@ struct uma_gguf_visitor {
 
 struct uma_gguf_header {
     uint32_t version;
-    uint64_t file_size, tensor_count;
+    uint64_t file_size, tensor_count, bytes_read;
     uint32_t unknown_type, unknown_tensors; /* the last type not known, and how many tensors have such */
 };
 
