@@ -531,8 +531,8 @@ static void test_split_endless(void **state) {
         _cleanup_gguf_ struct gguf g = { 0 };
         gguf_u32(&g, "split.no", i);
         gguf_u32(&g, "split.count", 2);
-        gguf_array(&g, "tokenizer.ggml.merges", GGUF_TEXT, 9 << 20); /* words of length 0, in the hole behind */
-        g.offset = 80 << 20;
+        gguf_array(&g, "tokenizer.ggml.merges", GGUF_TEXT, 5 << 20); /* words of length 0, in the hole behind */
+        g.offset = 48 << 20;
         (void)snprintf(name, sizeof name, "x-%05u-of-00002.gguf", i + 1);
         gguf_write(&g, &folder, name, path);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * gguf.h - a model from GGUF files (llama.cpp, Ollama, ik_llama.cpp): header, metadata and the list of tensors; weights are never read.
- * Promises: whatever the files hold, memory stays below 16 MiB, at most UMA_GGUF_HEADER_MAX bytes are read of a file and not much more of all
+ * Promises: whatever the files hold, memory stays below 32 MiB, at most UMA_GGUF_HEADER_MAX bytes are read of a file and not much more of all
  * parts of a split model, and every count and length is held against the file's size before it is used.
  */
 #pragma once
@@ -10,7 +10,7 @@
 #include "uma_plan.h"
 
 /* Most bytes read. The largest headers in use (a vocabulary of 262,144 words and its merges) are some 20 MiB. */
-enum { UMA_GGUF_HEADER_MAX = 128 << 20 };
+enum { UMA_GGUF_HEADER_MAX = 64 << 20 };
 
 /*
  * The model in `path`, any part of a split one. A projector (mmproj) gives a model without layers that has_vision, all its bytes in
