@@ -19,6 +19,7 @@ struct reading {
     uint64_t total_size;             /* by the index */
     size_t extra;                    /* weight files that the index does not name */
     const char *extra_name;
+    bool indexed;     /* `weights` is what an index names */
     bool index_alone; /* an index, and none of its files */
     struct uma_model *model;
     char config_problem[UMA_MODEL_WARNING_TEXT]; /* config.json says too little */
@@ -98,13 +99,17 @@ static int read_index(struct reading *reading, const char *name, struct uma_erro
         return r;
     reading->weights = index.files;
     reading->total_size = index.total_size;
-    r = check_present(reading, err);
+    reading->indexed = true;
+    /* a file that is missing is seen when it is opened; only whether any is there at all has to be known now */
+    bool first = faccessat(reading->folder, reading->weights.names[0], F_OK, 0) == 0;
+    r = first ? 0 : check_present(reading, err);
     if (r == 0)
         find_extra(reading);
     if (r != 1)
         return r;
     /* not one file of it: an index that was left over when the weights were written anew, or a folder without weights */
     uma_folder_names_done(&reading->weights);
+    reading->indexed = false;
     reading->index_alone = true;
     return 0;
 }
@@ -139,6 +144,8 @@ static int read_headers(struct reading *reading, struct uma_error *err) {
         if (!whole)
             return uma_error_set(err, ENOMEM, "%s", reading->path);
         int r = uma_folder_open_file(reading->folder, name, whole, &fd, &size, err);
+        if (r == -ENOENT && reading->indexed && check_present(reading, err) == 0) /* or was it there a moment ago, and is again? */
+            r = uma_folder_open_file(reading->folder, name, whole, &fd, &size, err);
         if (r == 0)
             r = uma_safetensors_read(reader, fd, size, whole, uma_folder_sum_add, &reading->sum, &file, err);
         if (r < 0)

@@ -220,12 +220,18 @@ static int string_step(struct uma_json_scan *s, struct output *out, struct uma_e
     return 0;
 }
 
+/* ASCII that stands for itself: one test for the ranges 0x20..0x3f, 0x40..0x5f, 0x60..0x7f, by a bit for each of them. */
+static bool is_plain(unsigned char c) {
+    static const uint32_t plain[8] = { 0, ~(UINT32_C(1) << ('"' - 0x20)), ~(UINT32_C(1) << ('\\' - 0x40)), UINT32_MAX };
+    return plain[c >> 5] >> (c & 31) & 1;
+}
+
 int uma_json_scan_string(struct uma_json_scan *s, char *into, size_t size, size_t *ret_length, struct uma_error *err) {
     struct output out = { into, size ? size - 1 : 0, 0 };
     int r = uma_json_scan_take(s, '"', err);
     while (r == 0) {
         const char *run = s->at;
-        while (s->at < s->end && (unsigned char)*s->at >= 0x20 && (unsigned char)*s->at < 0x80 && *s->at != '"' && *s->at != '\\')
+        while (s->at < s->end && is_plain((unsigned char)*s->at))
             s->at++;
         if (s->at > run)
             put(&out, run, (size_t)(s->at - run));

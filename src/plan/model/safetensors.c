@@ -9,10 +9,10 @@
 /* The length that begins a file. */
 enum { LENGTH_BYTES = 8 };
 /*
- * Most headers of a sharded model are below 64 KiB: the first read then holds the length and the whole header. Larger ones take one more read
- * for each 64 KiB, which is noise beside parsing them.
+ * One shard of many has a few dozen tensors: the first read then holds the length and the whole header, and brings no more of the data into
+ * memory than it must. Larger headers take one more read for each window, which is noise beside parsing them.
  */
-enum { WINDOW = 64 * 1024 };
+enum { FIRST_READ = 8 * 1024, WINDOW = 64 * 1024 };
 
 struct extent {
     uint64_t begin, end;
@@ -305,7 +305,7 @@ int uma_safetensors_read(struct uma_safetensors_reader *reader, int fd, uint64_t
                          void *userdata, struct uma_safetensors_file *ret_file, struct uma_error *err) {
     ssize_t n;
     do
-        n = pread(fd, reader->window, WINDOW, 0);
+        n = pread(fd, reader->window, FIRST_READ, 0);
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return uma_error_set(err, errno, "%s: cannot read it", name);

@@ -222,9 +222,12 @@ struct piece {
 };
 
 static int compare(struct piece piece, const char *text) {
-    size_t n = strlen(text);
-    int r = memcmp(piece.text, text, MIN_OF(piece.length, n));
-    return r ? r : (piece.length > n) - (piece.length < n);
+    for (size_t i = 0; i < piece.length; i++) {
+        int r = (unsigned char)piece.text[i] - (unsigned char)text[i];
+        if (r || !text[i]) /* a name may hold NUL; a word does not */
+            return r ? r : 1;
+    }
+    return text[piece.length] ? -1 : 0;
 }
 
 static uint32_t flags_of(struct piece piece) {

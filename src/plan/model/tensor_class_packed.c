@@ -73,11 +73,13 @@ static bool scale_is_learned(const struct uma_safetensors_tensor *t) {
 static enum uma_tensor_part part_of(const struct uma_safetensors_tensor *t, const struct uma_packing *packing) {
     size_t n;
     const char *last = last_of(t, &n);
+    if (n == 6 && memcmp(last, "weight", 6) == 0) /* nearly all are: no need to look further */
+        return UMA_PART_VALUES;
+    for (size_t i = 0; i < ELEMENTS(lasts); i++)
+        if (*last == *lasts[i].text && n == strlen(lasts[i].text) && memcmp(last, lasts[i].text, n) == 0)
+            return lasts[i].part;
     if (memmem(t->name, t->name_length, "quant_state", 11))
         return UMA_PART_AUXILIARY;
-    for (size_t i = 0; i < ELEMENTS(lasts); i++)
-        if (n == strlen(lasts[i].text) && memcmp(last, lasts[i].text, n) == 0)
-            return lasts[i].part;
     if (t->dims == 4 && ends_with(t->name, t->name_length, "attn.bias")) /* GPT-2 keeps its causal mask under this name */
         return UMA_PART_BUFFER;
     if (packing->known_unquantised || scale_is_learned(t))
