@@ -277,6 +277,7 @@ static const struct entry table[] = {
     { "dropout", TRUTH, TRAIN, AT(job.train.dropout), PLAIN },
     { "transformer-engine", TRUTH, TRAIN, AT(job.train.transformer_engine), PLAIN },
     { "deterministic", TRUTH, TRAIN, AT(job.train.deterministic), PLAIN },
+    { "grouped-gemm", TRUTH, TRAIN, AT(job.train.grouped_gemm), PLAIN },
     { "vocab-multiple", COUNT32, TRAIN, AT(job.train.vocab_multiple), PLAIN },
     { "compute-capability", SPECIAL, TRAIN, 0, NULL, 0, set_capability },
     { "worksheet", FLAG, TRAIN, AT(worksheet), PLAIN },
