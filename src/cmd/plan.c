@@ -72,9 +72,18 @@ static const char usage[] =
 
 /* ---- the model and its companions --------------------------------------------------------------------------- */
 
-static int model_open(const struct uma_plan_request *request, struct uma_model **ret_model, struct uma_error *err) {
-    return request->model_path ? uma_model_open(request->model_path, ret_model, err)
-                               : uma_model_from_shape(&request->shape, ret_model, err);
+static int model_open(struct uma_plan_request *request, struct uma_model **ret_model, struct uma_error *err) {
+    struct uma_model *model = NULL;
+    int r = request->model_path ? uma_model_open(request->model_path, &model, err) : uma_model_from_shape(&request->shape, &model, err);
+    if (r < 0)
+        return r;
+    /* No file says otherwise: the format is that of the checkpoint that will be served, not one to be made while loading. */
+    if (request->job.serving && model->file_count == 0 && request->job.serve.weights != UMA_FORMAT_UNKNOWN) {
+        uma_model_set_format(model, request->job.serve.weights);
+        request->job.serve.weights = UMA_FORMAT_UNKNOWN;
+    }
+    *ret_model = model;
+    return 0;
 }
 
 /* A size, or a model's bytes; with a cache of its own where `kv` says how. */

@@ -144,52 +144,52 @@ static void table_text(struct uma_text *text, const struct uma_status_style *sty
 
 /* ---- the verdict -------------------------------------------------------------------------------------------- */
 
+/* The verdict's word in its colour, its reason in lines behind it. */
 static void verdict_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer) {
     const struct uma_fit *fit = &answer->fit;
+    const char *word = fit->fits == UMA_YES ? "fits" : fit->fits == UMA_NO ? "does not fit" : "unknown";
+    _cleanup_text_ struct uma_text line = { 0 };
+    uma_text_bytes(&line, fit->need);
+    uma_text_append(&line, fit->load_decides ? " needed while loading" : " needed");
+    if (uma_usable(fit->budget.validity)) {
+        uma_text_append(&line, ", a new job can have ");
+        uma_text_bytes(&line, fit->budget.value);
+        uma_text_printf(&line, " (%s); ", answer->budget_source);
+        uma_text_bytes(&line, (uint64_t)(fit->margin < 0 ? -fit->margin : fit->margin));
+        uma_text_append(&line, fit->margin < 0 ? " short" : " to spare");
+        if (fit->close)
+            uma_text_append(&line, fit->fits == UMA_YES ? "; close: the interval's upper end does not fit"
+                                                        : "; close: the interval's lower end would fit");
+    } else
+        uma_text_append(&line, "; what a new job can have here is not known (give --budget)");
     uma_layout_ink(text, style, fit->fits == UMA_NO ? UMA_INK_RED : fit->fits == UMA_MAYBE || fit->close ? UMA_INK_YELLOW : UMA_INK_GREEN);
-    uma_text_append(text, fit->fits == UMA_YES ? "fits" : fit->fits == UMA_NO ? "does not fit" : "unknown");
+    uma_text_append(text, word);
     uma_layout_ink(text, style, UMA_INK_PLAIN);
     uma_text_append(text, ": ");
-    uma_text_bytes(text, fit->need);
-    uma_text_append(text, fit->load_decides ? " needed while loading" : " needed");
-    if (!uma_usable(fit->budget.validity)) {
-        uma_text_append(text, "; what a new job can have here is not known (give --budget)\n");
-        return;
-    }
-    uma_text_append(text, ", a new job can have ");
-    uma_text_bytes(text, fit->budget.value);
-    uma_text_append(text, " (");
-    (void)uma_text_safe(text, answer->budget_source, 60);
-    uma_text_append(text, "); ");
-    uma_text_bytes(text, (uint64_t)(fit->margin < 0 ? -fit->margin : fit->margin));
-    uma_text_append(text, fit->margin < 0 ? " short" : " to spare");
-    if (fit->close)
-        uma_text_append(text, fit->fits == UMA_YES ? "; close: the interval's upper end does not fit"
-                                                   : "; close: the interval's lower end would fit");
-    uma_text_char(text, '\n');
+    uma_layout_wrap(text, style, line.data ? line.data : "", strlen(word) + 2, 0);
 }
 
-static void limit(struct uma_text *text, bool *first, const char *what, struct uma_u64 value) {
-    if (!uma_usable(value.validity))
-        return;
-    uma_text_printf(text, "%s%s %llu", *first ? "room for: " : ", or ", what, (unsigned long long)value.value);
-    *first = false;
+static void limit(struct uma_text *line, const char *what, struct uma_u64 value) {
+    if (uma_usable(value.validity))
+        uma_text_printf(line, "%s%s %llu", line->length ? ", or " : "room for: ", what, (unsigned long long)value.value);
 }
 
-static void limits_text(struct uma_text *text, const struct uma_plan_answer *answer) {
-    bool first = true;
-    limit(text, &first, "a packing length of", answer->limits.max_seq);
-    limit(text, &first, "a micro batch of", answer->limits.max_batch);
-    limit(text, &first, "a context of", answer->limits.max_context);
-    limit(text, &first, "sequences:", answer->limits.max_sequences);
-    if (!first)
-        uma_text_char(text, '\n');
-    if (uma_usable(answer->capacity.tokens.validity)) {
-        uma_text_append(text, "the engine then offers ");
-        uma_text_bytes(text, answer->capacity.kv_bytes.value);
-        uma_text_printf(text, " of KV cache: %llu tokens, %llu sequences\n", (unsigned long long)answer->capacity.tokens.value,
-                        (unsigned long long)answer->capacity.sequences.value);
-    }
+static void limits_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer) {
+    _cleanup_text_ struct uma_text line = { 0 };
+    limit(&line, "a packing length of", answer->limits.max_seq);
+    limit(&line, "a micro batch of", answer->limits.max_batch);
+    limit(&line, "a context of", answer->limits.max_context);
+    limit(&line, "sequences:", answer->limits.max_sequences);
+    if (line.length)
+        uma_layout_wrap(text, style, line.data, 0, 0);
+    if (!uma_usable(answer->capacity.tokens.validity))
+        return;
+    uma_text_reset(&line);
+    uma_text_append(&line, "the engine then offers ");
+    uma_text_bytes(&line, answer->capacity.kv_bytes.value);
+    uma_text_printf(&line, " of KV cache: %llu tokens, %llu sequences", (unsigned long long)answer->capacity.tokens.value,
+                    (unsigned long long)answer->capacity.sequences.value);
+    uma_layout_wrap(text, style, line.data ? line.data : "", 0, 0);
 }
 
 static void anchor_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer) {
@@ -201,7 +201,7 @@ static void anchor_text(struct uma_text *text, const struct uma_status_style *st
     uma_text_bytes(&line, anchor->bytes);
     uma_text_append(&line, "; this is ");
     uma_text_fixed(&line, (double)uma_plan_anchor_bytes(answer) / (double)anchor->bytes, 2);
-    uma_text_printf(&line, " of it. It holds with %s", anchor->condition);
+    uma_text_printf(&line, " of it. Its condition: %s", anchor->condition);
     uma_layout_wrap(text, style, line.data ? line.data : "", 0, 0);
 }
 
@@ -243,7 +243,7 @@ void uma_plan_text(struct uma_text *text, const struct uma_status_style *style, 
     table_text(text, style, answer);
     uma_text_char(text, '\n');
     verdict_text(text, style, answer);
-    limits_text(text, answer);
+    limits_text(text, style, answer);
     anchor_text(text, style, answer);
     ladder_text(text, style, answer);
     if (answer->estimate.flag_count) {
