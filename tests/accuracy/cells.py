@@ -7,7 +7,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 # Memory that CUDA reports as the device's total (torch's "total capacity", cudaMemGetInfo), which is below the number in the name.
 DEVICES = [
     (r"GB300", 276.5), (r"GB200|B200-class", 184.3), (r"B200", 178.4), (r"H200", 139.8), (r"H20\b", 95.2), (r"GH200", 94.5),
-    (r"H100-96GB", 93.6), (r"H100|h100", 79.11), (r"A100-?(SXM4-?)?80GB|A100-80G|\b80 ?GB GPU|A800", 79.25), (r"A100-?(SXM4-?)?40GB", 39.5),
+    (r"H100-96GB", 93.6), (r"H100|h100", 79.11), (r"A100-?(SXM4-?)?80GB|A100-80G|\b80 ?GB GPU|A800", 79.25), (r"A100-?(SXM4-?)?40GB", 39.5), (r"^A100\b", 79.25),
     (r"PRO 6000", 94.97), (r"PRO 4500", 31.4), (r"RTX 6000|A6000|L40S|L40\b", 47.4), (r"5090", 31.36), (r"4090", 23.65),
     (r"3090", 23.69), (r"A10G|L4\b", 22.18), (r"T4\b", 14.74), (r"V100", 31.7), (r"DGX Spark|GB10\b", 121.69),
 ]
@@ -31,7 +31,7 @@ def billions(text):
 
 
 def quote(text):
-    return text if re.fullmatch(r"[A-Za-z0-9._/:@,+=%-]+", text) else '"' + text.replace('"', "") + '"'
+    return text if re.fullmatch(r"[A-Za-z0-9._/:@,+=%-]+", text) else '"' + re.sub(r'["\\\\`$]', "", text) + '"'
 
 
 def measured(published, unit, notes):

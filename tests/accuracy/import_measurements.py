@@ -45,7 +45,7 @@ def import_load(rows):
     out = []
     for index, row in enumerate(rows):
         value, half, remark = measured(row["value"], row["unit"] or "x", row["notes"])
-        if row["unit"] == "x":
+        if row["unit"] == "x" and number(row["value"]) is not None:
             value, half, remark = int(float(row["value"]) * 1000), 0, "a ratio in thousandths, not bytes"
         elif value is None:
             continue

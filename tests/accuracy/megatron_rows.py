@@ -29,7 +29,7 @@ def megatron_machine(row, words, configuration):
     if "dracooci" in row["golden"] and cp == 1:
         # the first cluster's software had only the unfused kernel where deterministic ones were asked for
         words[words.index("--attention") + 1] = "eager"
-    return words + ["--compute-capability", {"A100": "8.0", "H100": "9.0", "GB200": "10.0"}[row["gpu"] or "A100"]], opens, gpus
+    return words + ["--compute-capability", {"H100": "9.0", "H200": "9.0", "B200": "10.0", "GB200": "10.0", "GB300": "10.3"}.get(row["gpu"], "8.0")], opens, gpus
 
 
 def import_megatron(rows):

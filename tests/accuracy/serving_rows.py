@@ -2,7 +2,7 @@
 """serving_rows.py - rows of serving: weights, caches, buffers, totals, most sequences."""
 import re
 
-from cells import whole, billions, quote, measured, device_pool, model_argument, without, logged_shape, log_field
+from cells import number, whole, billions, quote, measured, device_pool, model_argument, without, logged_shape, log_field
 
 PURE_FILES = ("f16", "bf16", "f32", "q8_0")
 
@@ -332,16 +332,38 @@ def import_kv(rows):
     return out
 
 
+KV_NAMES = ("bf16", "fp16", "f16", "fp8", "int8", "nvfp4")
+
+
 def import_capacity(rows):
     out = []
     for index, row in enumerate(rows):
         pool = device_pool(row["system"].replace("_sxm", "").upper())
-        words = ["serve", "--model", quote(row["model"]), "--engine", "trt-llm", "--tp", row["tp"], "--kv-dtype", row["kv_dtype"], "--fraction",
-                 row["free_gpu_memory_fraction"], "--max-seq-len", row["max_seq_len"], "--batched-tokens", row["max_num_tokens"]]
+        count, opens = whole(row["measured_max_concurrent_sequences"]), []
+        if count is None:
+            continue
+        words = ["serve", "--model", quote(row["model"]), "--engine", "trt-llm"]
+        for option, column in (("--tp", "tp"), ("--max-seq-len", "max_seq_len"), ("--batched-tokens", "max_num_tokens")):
+            if whole(row[column]):
+                words += [option, str(whole(row[column]))]
+            else:
+                opens.append(column.replace("_", " "))
+        fraction = number(row["free_gpu_memory_fraction"])
+        if fraction and 0 < fraction <= 1:
+            words += ["--fraction", f"{fraction:g}"]
+        else:
+            opens.append("fraction")
+        if row["kv_dtype"] in KV_NAMES:
+            words += ["--kv-dtype", row["kv_dtype"]]
+        else:
+            opens.append("KV format")
         if pool:
             words += ["--pool", f"{pool:g}GiB"]
-        out.append({"id": f"CAP-{index + 1:03d}", "class": "trtllm_sequences", "component": "limits.max_sequences",
-                    "measured_bytes": int(row["measured_max_concurrent_sequences"]), "arguments": " ".join(words), "params": "",
-                    "gpus": int(row["tp"]), "complete": "yes" if pool else "no", "precision": 0, "source": row["source"],
-                    "remark": f"a count, not bytes; {row['system']}; {row['isl']} tokens in, {row['osl']} out"})
+        else:
+            opens.append("device")
+        out.append({"id": f"CAP-{index + 1:03d}", "class": "trtllm_sequences", "component": "limits.max_sequences", "measured_bytes": count,
+                    "arguments": " ".join(words), "params": "", "gpus": whole(row["tp"]) or 1, "complete": "no" if opens else "yes", "precision": 0,
+                    "source": row["source"],
+                    "remark": "; ".join([f"a count, not bytes; {row['system']}; {row['isl']} tokens in, {row['osl']} out"] +
+                                        ([f"open: {', '.join(opens)}"] if opens else []))})
     return out
