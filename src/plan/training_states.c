@@ -131,7 +131,8 @@ static void weights(struct uma_training_job *job) {
         if (linear && (quantise || quantised_format(own))) {
             states->quantised = true;
             /* one byte per 64 values (NF4, double quantisation) or two per 128 (GPTQ, AWQ) and the zeros: about 1/64 */
-            states->quant_metadata = uma_plus(states->quant_metadata, params / 64);
+            if ((quantise ? format : own) != UMA_FORMAT_GPTQ4_CHANNEL) /* which has one scale for a whole row */
+                states->quant_metadata = uma_plus(states->quant_metadata, params / 64);
         }
         if (c == UMA_CLASS_MTP)
             bytes = 0; /* transformers has no modules for them and leaves these tensors in the file */
