@@ -20,10 +20,10 @@ enum { UMA_FOLDER_ENTRIES_MAX = 1000000 };
 #define UMA_FOLDER_TEXT_MAX (UINT64_C(4) << 20)
 /* Values in a configuration, because a JSON tree takes up to 200 bytes for each; the 3 MB one has 67,000. */
 enum { UMA_FOLDER_VALUES_MAX = 200000 };
-/* An index is streamed, not kept; 400,000 tensors take 50 MB. */
-#define UMA_FOLDER_INDEX_MAX (UINT64_C(64) << 20)
-/* All headers of a model together: the largest models in use take 40 MB. */
-#define UMA_FOLDER_HEADERS_MAX (UINT64_C(128) << 20)
+/* An index is streamed, not kept; the million tensors of the largest checkpoints take some 110 MB. */
+#define UMA_FOLDER_INDEX_MAX (UINT64_C(128) << 20)
+/* All headers of a model together: those of a million tensors take 170 MB, and all there is more than a second to read. */
+#define UMA_FOLDER_HEADERS_MAX (UINT64_C(192) << 20)
 
 /* ---- single files (folder_file.c) --------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 /*
  * safetensors.h - the headers of safetensors files (github.com/huggingface/safetensors, "Format": 8 bytes of length, that many bytes of JSON,
  * the data). The header streams through one buffer and each tensor is handed on as it comes by; the data is never read. What is kept is
- * bounded: 12 bytes a name and 16 bytes a tensor, about 40 MiB at the most tensors that are accepted.
+ * bounded: 12 bytes a name and 16 bytes a tensor, some 50 MiB at the most tensors that are accepted.
  *
  * A file is refused, with its name and the byte, when its header cannot be true: longer than the file or the format's limit, not JSON, a
  * tensor named twice, data that lies beyond the end or over another tensor's, a size that is not shape x type.

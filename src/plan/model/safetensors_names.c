@@ -93,7 +93,7 @@ static int grow(struct uma_safetensors_names *names) {
 int uma_safetensors_names_add(struct uma_safetensors_names *names, const char *name, size_t length, uint32_t file, uint32_t *ret_file) {
     if (names->capacity == 0)
         make_key(names);
-    if (names->count * 2 >= names->capacity) {
+    if (names->count >= names->capacity / 4 * 3 && names->count < UMA_SAFETENSORS_NAMES_MAX) {
         int r = grow(names);
         if (r < 0)
             return r;

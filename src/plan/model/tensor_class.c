@@ -290,13 +290,16 @@ static void read_piece(struct reading *reading, struct piece piece) {
     reading->flags |= flags & ~(uint32_t)LAYERS;
 }
 
+/* Names have up to 16 parts; of one with more the rest tells nothing, and a file of such names would take its time. */
+enum { PARTS_MAX = 32 };
+
 static struct reading read_name(const char *name, size_t length) {
     struct reading reading = { 0 };
     const char *end = name + length;
     /* GGUF projector files: v.blk.0..., mm.0..., a.blk.0... */
     if ((length > 2 && (memcmp(name, "v.", 2) == 0 || memcmp(name, "a.", 2) == 0)) || (length > 3 && memcmp(name, "mm.", 3) == 0))
         reading.flags |= TOWER;
-    while (name < end) {
+    for (unsigned i = 0; i < PARTS_MAX && name < end; i++) {
         const char *dot = memchr(name, '.', (size_t)(end - name));
         const char *stop = dot ? dot : end;
         read_piece(&reading, (struct piece){ name, (size_t)(stop - name) });
