@@ -72,15 +72,41 @@ static const char usage[] =
 
 /* ---- the model and its companions --------------------------------------------------------------------------- */
 
+/*
+ * Where no file says otherwise --dtype is the format of the checkpoint that will be served, not one to be made while loading. GGUF files are
+ * mixes: their type names a recipe.
+ */
+static int checkpoint_format(struct uma_plan_request *request, struct uma_model *model, struct uma_error *err) {
+    struct uma_serve *serve = &request->job.serve;
+    bool ggml = serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
+    if (!request->job.serving || !request->file_type)
+        return 0;
+    if (model->file_count > 0)
+        return serve->weights == UMA_FORMAT_UNKNOWN
+                   ? uma_error_text(err, EINVAL, "--dtype %.64s: a file of this type must be made first; the model's own files are planned",
+                                    request->file_type)
+                   : 0;
+    int r = ggml ? uma_model_set_file_type(model, request->file_type) : -EINVAL;
+    if (r == -ENOMEM)
+        return uma_error_set(err, ENOMEM, "--dtype %.64s", request->file_type);
+    if (r == -EINVAL && serve->weights == UMA_FORMAT_UNKNOWN)
+        return uma_error_text(err, EINVAL, "--dtype %.64s: a type of GGUF files, which %s does not take", request->file_type,
+                              uma_name_of(uma_engine_names, UMA_ENGINE_COUNT, serve->engine));
+    if (r == -EINVAL)
+        uma_model_set_format(model, serve->weights);
+    serve->weights = UMA_FORMAT_UNKNOWN;
+    return 0;
+}
+
 static int model_open(struct uma_plan_request *request, struct uma_model **ret_model, struct uma_error *err) {
     struct uma_model *model = NULL;
     int r = request->model_path ? uma_model_open(request->model_path, &model, err) : uma_model_from_shape(&request->shape, &model, err);
     if (r < 0)
         return r;
-    /* No file says otherwise: the format is that of the checkpoint that will be served, not one to be made while loading. */
-    if (request->job.serving && model->file_count == 0 && request->job.serve.weights != UMA_FORMAT_UNKNOWN) {
-        uma_model_set_format(model, request->job.serve.weights);
-        request->job.serve.weights = UMA_FORMAT_UNKNOWN;
+    r = checkpoint_format(request, model, err);
+    if (r < 0) {
+        (void)uma_model_free(model);
+        return r;
     }
     *ret_model = model;
     return 0;

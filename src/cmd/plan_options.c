@@ -53,7 +53,9 @@ static int set_method(struct uma_plan_request *request, const char *value, struc
 
 static int set_dtype(struct uma_plan_request *request, const char *value, struct uma_error *err) {
     enum uma_format format = uma_format_from_name(value);
-    if (format == UMA_FORMAT_UNKNOWN)
+    if (request->job.serving)
+        request->file_type = value; /* "Q4_K_M": the engine, which may come later, decides whether it is one */
+    if (format == UMA_FORMAT_UNKNOWN && !(request->job.serving && uma_file_type_bits(value) > 0))
         return uma_plan_invalid(err, value, "a number format: fp32, bf16, fp16, fp8, int8, nf4, nvfp4, mxfp4, gptq4-g128, q4_k ...");
     request->job.train.weights = request->job.serve.weights = format;
     return 0;
