@@ -16,6 +16,7 @@ struct uma_plan_request {
     struct uma_shape shape;
     const char *model_path;        /* --model */
     const char *projector, *draft; /* a file or a size */
+    const char *file_type;         /* --dtype as given, where it may be a type of GGUF files */
     const char *sweep;             /* --sweep text */
     struct uma_u64 budget;         /* --budget */
     uint64_t max_seq_len;          /* capacity of an engine: longest sequence it is built for */
