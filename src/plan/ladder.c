@@ -31,6 +31,7 @@ static bool judge(const struct climb *climb, const struct uma_model *model, cons
     return true;
 }
 
+static struct uma_advice *rung_add(struct climb *climb, enum uma_rung rung, const char *format, va_list arguments) UMA_PRINTF(3, 0);
 static struct uma_advice *rung_add(struct climb *climb, enum uma_rung rung, const char *format, va_list arguments) {
     struct uma_advice *advice = &climb->ladder->advice[climb->ladder->count++];
     *advice = (struct uma_advice){ .rung = rung };
