@@ -309,6 +309,8 @@ def import_kv(rows):
         if engine == "llama.cpp":
             if "MLA" in formula:
                 words += ["--mla", "transposed" if "kv^T" in formula or "transposed" in formula else "latent"]
+            elif row["arch"] == "deepseek2" and "incompatible DeepSeek GGUF" in source:
+                words += ["--mla", "transposed"]  # files with the latent as their one head: K of 576 and V of 512 are kept
             elif row["arch"] == "deepseek2":
                 words += ["--mla", "expanded"]
             if re.match(r"(?:discussions|issues|pull_requests)/", source):

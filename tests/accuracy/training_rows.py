@@ -67,6 +67,7 @@ PROJECTIONS = {"q": "q", "k": "k", "v": "v", "o": "o", "q_proj": "q", "k_proj": 
 # LitGPT's config_hub, which its table names a row by: matrices with an adapter and, where the table has no rank, the rank. All run on one device,
 # whatever the machine (devices: 1), but full fine-tuning, which shards and then checkpoints (litgpt/finetune/full.py).
 LITGPT_ALL = r"config (?:gemma|phi|tiny-llama)"
+LITGPT_DEVICES = [(r"config (?:phi-2|stablelm-base-alpha-3b)/full", 2), (r"config (?:gemma-2b|llama-2-7b|llama-3-8b|llama-3\.1-8b)/full", 4)]
 LITGPT_RANKS = [(r"config llama-3\.2", 32), (r"config gemma2?-?2b/qlora", 16)]
 
 
@@ -200,8 +201,6 @@ def training_arguments(row):
             remark.append("rank not stated")
         if is_lora:
             words += ["--rank", str(rank or 8)] if rank or objective else []
-        if "litgpt config_hub" in source and not targets and re.search(r"config (gemma|phi|tiny)", notes):
-            targets = "all-linear"  # their YAML files set every lora_* switch, lm_head's too; the others query and value only
         if targets:
             words += ["--targets", targets]
         if "emb" in method:
@@ -272,8 +271,6 @@ def training_arguments(row):
     parallel = row["parallelism"].lower()
     total_figure = re.search(r"TOTAL over all GPUs|sum over", notes) is not None
     nodes_match = re.search(r"(\d+) nodes? x (\d+)", parallel)
-    if re.search(r"config [\w.-]+/q?lora\.yaml", notes):
-        gpus, parallel = 1, "none"
     if gpus is None:
         if parallel not in ("", "none"):
             open_points.append("number of GPUs")
@@ -292,10 +289,10 @@ def training_arguments(row):
     if zero:
         shard = "zero" + zero.group(1)
     elif "fsdp/ddp" in parallel:
-        if "litgpt config_hub" in source and not ("phi-2" in notes and "full" in method):
-            gpus = 1  # the machine has 4; the YAML files say devices: 1, and the figures are those of one to the last digit
-            remark.append("one device of the machine is used")
-        else:
+        if "litgpt config_hub" in source:  # the machine has 4; the YAML file says how many devices are used
+            gpus = next((devices for pattern, devices in LITGPT_DEVICES if re.search(pattern, notes)), 1)
+            remark.append(f"the configuration uses {gpus} of the machine's devices")
+        if gpus > 1:
             shard = "fsdp"
     elif "fsdp" in parallel and gpus > 1:
         shard = "fsdp"
@@ -309,6 +306,9 @@ def training_arguments(row):
         shard = "zero3" if "full" in method else "zero2"  # finetune_ds.sh and finetune_qlora_single_gpu.sh, also on one device
     elif parallel.startswith("device_map") and gpus > 1:
         degrees["pp"] = gpus
+    if shard == "fsdp" and framework == "litgpt" and "--checkpointing" in words:
+        # What shards also checkpoints: FSDPStrategy(activation_checkpointing_policy={Block}), litgpt/finetune/full.py and lora.py
+        words[words.index("--checkpointing") + 1] = "on"
     if nodes_match:
         words += ["--nodes", nodes_match.group(1), "--gpus", nodes_match.group(2)]
         gpus = int(nodes_match.group(1)) * int(nodes_match.group(2))
