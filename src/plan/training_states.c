@@ -113,6 +113,12 @@ static uint64_t layer_params(const struct uma_training_job *job, uint32_t layer,
     return params;
 }
 
+/* litgpt has an lm_head of its own even where the checkpoint ties it to the embedding (litgpt/model.py; convert_hf_checkpoint.py copies it),
+ * unless tie_embeddings asks otherwise; its quantiser leaves it in 16 bits. */
+static uint64_t untied_head(const struct uma_training_job *job) {
+    return job->train->framework == UMA_FRAMEWORK_LITGPT && job->model->tied ? uma_times(job->model->vocab, job->model->hidden) : 0;
+}
+
 static void weights(struct uma_training_job *job) {
     const struct uma_model *model = job->model;
     struct uma_training_states *states = &job->states;
@@ -134,6 +140,8 @@ static void weights(struct uma_training_job *job) {
             if ((quantise ? format : own) != UMA_FORMAT_GPTQ4_CHANNEL) /* which has one scale for a whole row */
                 states->quant_metadata = uma_plus(states->quant_metadata, params / 64);
         }
+        if (c == UMA_CLASS_LM_HEAD)
+            bytes = uma_plus(bytes, uma_times(untied_head(job), format == UMA_FORMAT_F32 ? 4 : 2));
         if (c == UMA_CLASS_MTP)
             bytes = 0; /* transformers has no modules for them and leaves these tensors in the file */
         states->class_bytes[c] = bytes;
@@ -168,7 +176,7 @@ static void trained(struct uma_training_job *job) {
         states->full_params = uma_model_params(model);
         if (model->has_vision && train->freeze_vision)
             states->full_params = uma_minus(states->full_params, model->totals[UMA_CLASS_VISION].params);
-        states->full_params = uma_minus(states->full_params, model->totals[UMA_CLASS_MTP].params);
+        states->full_params = uma_plus(uma_minus(states->full_params, model->totals[UMA_CLASS_MTP].params), untied_head(job));
         if (train->optimizer == UMA_OPTIMIZER_BADAM)
             states->full_params = largest; /* one block at a time (arXiv:2404.02827) */
     }

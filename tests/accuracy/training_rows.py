@@ -212,7 +212,7 @@ def training_arguments(row):
     checkpointing = row["grad_ckpt"].strip().lower()
     if "offload" in checkpointing or "activation offloading" in notes.lower():
         words += ["--checkpointing", "offload"]
-    elif checkpointing == "unsloth" or ("LLaMA-Factory/wiki" in source and framework == "unsloth"):
+    elif checkpointing == "unsloth" or ("LLaMA-Factory/wiki" in source and framework == "unsloth" and checkpointing):
         words += ["--checkpointing", "offload"]  # Unsloth's own default
     elif checkpointing.startswith(("true", "default(true)", "full", "recompute=full")):
         words += ["--checkpointing", "on"]
