@@ -186,7 +186,7 @@ def main():
             python = [sys.executable, "-I", script, path]
             readers = {"Python: json, struct": python, "libuma: `uma_model_open`": [model, "1", path]}
             if plans(umactl):
-                readers["`umactl plan serve`"] = [umactl, "plan", "serve", "--model", path, "--budget", "4TiB"]
+                readers["`umactl plan serve`"] = [umactl, "plan", "serve", "--engine", "llama.cpp" if path.endswith(".gguf") else "vllm", "--model", path, "--budget", "4096GiB"]
             times = {name: [] for name in readers}
             for _ in range(options.rounds):
                 for name, argv in readers.items():
