@@ -273,6 +273,12 @@ uint64_t uma_serve_kv_bytes(const struct uma_model *model, const struct uma_serv
     return uma_scale(kv.total, stage_share(model, at_least_one(serve->pp)));
 }
 
+uint64_t uma_serve_state_bytes(const struct uma_model *model, const struct uma_serve *serve) {
+    struct uma_kv kv;
+    uma_serve_kv(model, serve, &kv);
+    return uma_scale(uma_times(kv.per_sequence, serve->sequences), stage_share(model, at_least_one(serve->pp)));
+}
+
 /* AIConfigurator's systems (h100_sxm.yaml, gb300.yaml ...: nccl_mem): 342 MiB with two ranks, 392 MiB with four or eight. */
 uint64_t uma_serve_nccl_bytes(const struct uma_serve *serve) {
     uint64_t ranks = uma_times(at_least_one(serve->tp), at_least_one(serve->pp));
@@ -337,9 +343,13 @@ void uma_serve_add_kv(const struct uma_model *model, const struct uma_serve *ser
                       struct uma_estimate *estimate) {
     static const char source[] = "layers, heads and formats of the KV cache, in whole pages";
     if (!fills(serve, budget)) {
-        if (needed)
-            uma_estimate_add(estimate, UMA_TERM_KV_CACHE, needed, 0.005, 0.02, source, "KV cache", "%llu sequences x %llu tokens",
+        uint64_t state = MIN_OF(needed, uma_serve_state_bytes(model, serve));
+        if (needed > state)
+            uma_estimate_add(estimate, UMA_TERM_KV_CACHE, needed - state, 0.005, 0.02, source, "KV cache", "%llu sequences x %llu tokens",
                              (unsigned long long)serve->sequences, (unsigned long long)serve->context);
+        if (state)
+            uma_estimate_add(estimate, UMA_TERM_KV_CACHE, state, 0.005, 0.02, "states of linear layers", "recurrent state",
+                             "%llu sequences, whatever their length", (unsigned long long)serve->sequences);
     } else {
         uint64_t kv = uma_serve_budget_kv(budget, serve->fraction), one = uma_serve_kv_bytes(model, serve, serve->context, 1);
         if (kv) { /* it makes up for what the terms before it turn out to be; TensorRT-LLM's for a fraction of that */

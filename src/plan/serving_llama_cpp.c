@@ -59,15 +59,23 @@ static bool uses_mmap(const struct uma_serve *serve) {
 }
 
 static void add_weights(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve) {
-    uint64_t bytes = 0, mtp = gguf_bytes(model, serve, UMA_CLASS_MTP);
+    uint64_t bytes = 0, mtp = gguf_bytes(model, serve, UMA_CLASS_MTP), tower = gguf_bytes(model, serve, UMA_CLASS_VISION);
     for (unsigned i = 0; i < UMA_CLASS_COUNT; i++)
-        if (i != UMA_CLASS_MTP)
+        if (i != UMA_CLASS_MTP && i != UMA_CLASS_VISION)
             bytes = uma_plus(bytes, gguf_bytes(model, serve, (enum uma_class)i));
+    if (model->basis == UMA_BASIS_TENSORS || serve->engine == UMA_ENGINE_OLLAMA)
+        bytes = uma_plus(bytes, tower); /* in the files at hand, or loaded with the model whether or not images come */
+    else if (tower > 0 && serve->projector_bytes == 0)
+        uma_estimate_warn(e, "without the image tower, a file of its own (mmproj) of some %.2f GiB: --projector adds it",
+                          (double)tower / 0x1p30);
     if (!serve->no_mtp)
         bytes = uma_plus(bytes, mtp);
     uint64_t ranks = uma_times(serve->tp, serve->pp);
     double span = uma_serve_weight_span(model, serve);
-    if (is_asked_for(model, serve) && uma_format_bits(serve->weights) < 8)
+    enum uma_format most = serve->weights != UMA_FORMAT_UNKNOWN         ? serve->weights
+                           : model->totals[UMA_CLASS_EXPERTS].bytes > 0 ? model->class_format[UMA_CLASS_EXPERTS]
+                                                                        : model->class_format[UMA_CLASS_MLP];
+    if (model->basis != UMA_BASIS_TENSORS && most != UMA_FORMAT_UNKNOWN && uma_format_bits(most) < 8)
         span = fmax(span, 0.12); /* files that carry a type's name differ by what else is in them (DeepSeek and Qwen3 files: up to 15 %) */
     uma_estimate_add(e, UMA_TERM_WEIGHTS, uma_divide_up(bytes, ranks), span, span, "GGUF tensor table", "weights",
                      "%" PRIu64 " B / %" PRIu64 ", token embedding in the host's buffer counted once", bytes, ranks);
@@ -136,10 +144,15 @@ int uma_plan_serve_llama_cpp(const struct uma_model *model, const struct uma_ser
     add_weights(&e, model, serve);
     struct uma_kv kv;
     uma_serve_kv(model, serve, &kv);
-    uma_estimate_add(&e, UMA_TERM_KV_CACHE, uma_divide_up(kv.total, serve->pp), 0.002, 0.005, "llama-kv-cache.cpp",
-                     "KV cache and recurrent state", "%" PRIu64 " tokens x %" PRIu64 " B + %" PRIu64 " B, x %" PRIu64 " sequences, %s/%s",
-                     serve->context, kv.per_token, kv.per_sequence, serve->sequences, uma_format_name(serve->key_format),
-                     uma_format_name(serve->value_format));
+    uint64_t state = uma_times(kv.per_sequence, serve->sequences), cells = uma_minus(kv.total, state);
+    if (cells > 0)
+        uma_estimate_add(&e, UMA_TERM_KV_CACHE, uma_divide_up(cells, serve->pp), 0.002, 0.005, "llama-kv-cache.cpp", "KV cache",
+                         "%" PRIu64 " tokens x %" PRIu64 " B, x %" PRIu64 " sequences, %s/%s", serve->context, kv.per_token,
+                         serve->sequences, uma_format_name(serve->key_format), uma_format_name(serve->value_format));
+    if (state > 0)
+        uma_estimate_add(&e, UMA_TERM_KV_CACHE, uma_divide_up(state, serve->pp), 0.002, 0.005, "llama-memory-recurrent.cpp",
+                         "recurrent state", "%" PRIu64 " B x %" PRIu64 " sequences, whatever their length", kv.per_sequence,
+                         serve->sequences);
     struct uma_llama_buffers b;
     uma_llama_buffers(model, serve, &b);
     add_buffers(&e, model, serve, &b);

@@ -41,10 +41,10 @@ def plan(umactl, arguments, params):
     return None, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
-def term_bytes(formula):
-    """The second summand times the sequences of "T tokens x N B + S B, x Q sequences": the recurrent state."""
-    match = re.search(r"\+ (\d+) B(?:, x (\d+) sequences)?", formula)
-    return int(match.group(1)) * int(match.group(2) or 1) if match else None
+def cache_bytes(answer, of_states):
+    """Of the cache, the recurrent states, or the rest, which grows with the tokens. None where there is nothing of the kind."""
+    parts = [term["bytes"] for term in answer["terms"] if term["group"] == "kv_cache" and (term["what"] == "recurrent state") == of_states]
+    return sum(parts) if parts else None
 
 
 def predicted(answer, row):
@@ -59,8 +59,8 @@ def predicted(answer, row):
         return device["reserved"], interval["low"], max(interval["high"], device["high"] - device["context"])
     if component == "device.total":
         return device["total"], interval["low"], device["high"]
-    if component == "recurrent_state":  # the cache without the cells of its tokens
-        return next((term_bytes(term["formula"]) for term in answer["terms"] if term["group"] == "kv_cache" and " + " in term["formula"]), None), None, None
+    if component in ("recurrent_state", "kv_growing"):
+        return cache_bytes(answer, component == "recurrent_state"), None, None
     if component in steady:
         return steady[component], None, None
     capacity = answer.get("capacity") or {}

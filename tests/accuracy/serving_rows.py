@@ -4,7 +4,36 @@ import re
 
 from cells import number, whole, billions, quote, measured, device_pool, model_argument, without, logged_shape, log_field
 
-PURE_FILES = ("f16", "bf16", "f32", "q8_0")
+# Bits per weight of a file of a type: Llama-3.1-8B in llama.cpp's tools/quantize/README.md; Q8_0 and the rest by their blocks. ik_llama.cpp's types
+# print their own beside the name.
+FILE_TYPE_BITS = {"F32": 32, "F16": 16, "BF16": 16, "Q8_0": 8.5, "Q6_K": 6.56, "Q5_K_M": 5.69, "Q5_K_S": 5.55, "Q5_1": 6.04, "Q5_0": 5.57, "Q4_K_M": 4.87,
+                  "Q4_K_S": 4.65, "Q4_1": 5.12, "Q4_0": 4.66, "Q3_K_L": 4.3, "Q3_K_M": 3.96, "Q3_K_S": 3.64, "Q2_K": 3.16, "Q2_K_S": 2.97, "IQ4_NL": 4.66,
+                  "IQ4_XS": 4.4, "IQ3_M": 3.76, "IQ3_S": 3.66, "IQ3_XS": 3.5, "IQ3_XXS": 3.25, "IQ2_M": 2.93, "IQ2_S": 2.74, "IQ2_XS": 2.59,
+                  "IQ2_XXS": 2.38, "IQ1_M": 2.15, "IQ1_S": 2, "MXFP4 MoE": 4.34}
+GGML_TYPE = r"(?:UD-)?(?:B?F16|F32|I?Q\d_\w+|TQ\d_\d)(?: - (?:Small|Medium|Large))?"
+
+
+def file_type(dtype):
+    """The type of a GGUF file as llama.cpp prints it, without the bits that ik_llama.cpp prints beside it; None for anything else."""
+    if dtype.strip().lower() == "q8_0+mxfp4":
+        return "MXFP4 MoE"  # what these two make up
+    match = re.match(f"({GGML_TYPE})(?: - [\\d.]+ bpw)?$", dtype.strip())
+    return match.group(1) if match else None
+
+
+def file_type_bits(dtype):
+    """Bits per weight that a file of this type should have, or None."""
+    said = re.search(r"([\d.]+) bpw", dtype)
+    name = re.sub(r"_R\d+$", "", file_type(dtype) or "")
+    name = re.sub(r" - (\w)\w+$", lambda match: "_" + match.group(1), name)
+    name = {"Q2_K_M": "Q2_K", "Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}.get(name, name)
+    return FILE_TYPE_BITS.get(name) or (float(said.group(1)) if said else None)
+
+
+def is_pure(dtype, notes):
+    """A file that llama-quantize made by the recipe of its type. Makers of mixes leave in a file the type of what it began as: its bits tell."""
+    bits, wanted = re.search(r"([\d.]+) bpw", notes, re.I), file_type_bits(dtype)
+    return bool(bits and wanted) and not dtype.startswith("UD-") and abs(float(bits.group(1)) / wanted - 1) <= 0.03
 
 
 def serving_format(dtype):
@@ -37,12 +66,6 @@ KV_FORMATS = {"f16": "f16", "q8_0": "q8_0", "q4_0": "q4_0", "q5_0": "q5_0", "q5_
               "q6_0": "q5_1"}
 
 
-def logged_bits_are_of(fmt, notes):
-    """Some logs name the type of most tensors that is not the type of most bytes."""
-    bits = re.search(r"([\d.]+) bpw", notes)
-    return not bits or abs(float(bits.group(1)) / (8.5 if fmt == "q8_0" else 32 if fmt == "f32" else 16) - 1) < 0.02
-
-
 def import_serving(rows):
     out = []
     # What a log says of its engine stands in one of its rows; the others of the same log and model share it.
@@ -69,9 +92,9 @@ def import_serving(rows):
             words += ["--engine", engine]
         else:
             opens.append("engine")
-        fmt = serving_format(row["weight_dtype"])
+        fmt = (file_type(row["weight_dtype"]) if engine in ("llama.cpp", "ollama") else None) or serving_format(row["weight_dtype"])
         if fmt:
-            words += ["--dtype", fmt]
+            words += ["--dtype", f'"{fmt}"' if " " in fmt else fmt]
         elif component.startswith(("weights", "total")):
             opens.append("format")
         gpus = whole(row["gpus"]) or 1
@@ -204,15 +227,17 @@ def import_serving(rows):
                 if not logged_file and re.search(r"buffer|CUDA\d|Host|CPU", notes + row["parallelism"]):
                     name = "weights_split"
                     opens.append("part of the layers on this device")
-                elif fmt not in PURE_FILES or re.search(r"IQ|_R\d", row["weight_dtype"]) or not logged_bits_are_of(fmt, notes):
+                elif not is_pure(row["weight_dtype"], notes):
                     name = "weights_mix"
                     opens.append("mix of tensor types")
             elif fmt is None:
                 opens.append("format")
+            if engine == "vllm" and (fmt == "mxfp4" or not fmt and "gpt-oss" in row["model"]) and not re.search(r"marlin|cutlass|triton|flashinfer", notes, re.I):
+                opens.append("kernel backend not stated")  # each lays MXFP4 experts out, and pads them, in its own way
             if engine == "llama.cpp" and re.search(r"^\d+\.\d+ ?bpw", notes):
                 opens.append("mix of tensor types")
         elif component == "kv":
-            name, field = "kv", "kv_cache"
+            name, field = "kv", "kv_growing" if re.search(r"\bK [\d.]+ \+ V [\d.]+", notes) else "kv_cache"
             if engine in ("vllm", "sglang") and not tokens_match:
                 name, field = "vllm_kv_budget" if engine == "vllm" else "kv_budget", "kv_budget"
                 opens = [p for p in opens if p != "context"]
@@ -274,6 +299,11 @@ def import_serving(rows):
     return out
 
 
+def is_latent_twice(value, layers, tokens):
+    """K of 576 and V of 512 elements per layer and token, in 16 bits: a file whose one head is the latent, with its values kept once more."""
+    return bool(whole(layers)) and abs(value / (whole(layers) * tokens * 2 * (576 + 512)) - 1) < 0.01
+
+
 def import_kv(rows):
     """KV formula checks: model, layers, tokens and the figure that an engine logged."""
     out = []
@@ -296,6 +326,8 @@ def import_kv(rows):
             component = "recurrent_state"
         else:
             words += ["--context", str(tokens)]
+            if re.match(r"\d+ full layers\*", formula) and "state" not in formula:
+                component = "kv_growing"  # K and V of the attention layers of a hybrid model: engines print its states apart
         pair = re.search(r"\b(f16|bf16|f32|q\d_\d|q8_KV|iq4_nl)/(f16|bf16|f32|q\d_\d|q8_KV|iq4_nl)\s*$", formula)
         single = re.search(r"\((q\d_\d|f16|bf16)\)", formula)
         if pair:
@@ -312,7 +344,7 @@ def import_kv(rows):
             elif row["arch"] == "deepseek2" and "incompatible DeepSeek GGUF" in source:
                 words += ["--mla", "transposed"]  # files with the latent as their one head: K of 576 and V of 512 are kept
             elif row["arch"] == "deepseek2":
-                words += ["--mla", "expanded"]
+                words += ["--mla", "transposed" if is_latent_twice(value, row["layers"], tokens) else "expanded"]
             if re.match(r"(?:discussions|issues|pull_requests)/", source):
                 words += ["--swa-full"]  # ik_llama.cpp keeps the whole context in every layer
         tp = re.search(r"/ ?TP ?(\d+)|\bTP(\d+)", said)

@@ -131,8 +131,30 @@ def llama_cpp():
     assert row["complete"] == "yes"
     mixed = serve(method="ik_llama.cpp", weight_dtype="Q4_K - Medium", component="weights", notes="file size as logged (model size); arch llama; n_ctx 512")
     assert mixed["class"] == "weights_mix"
+    assert has(mixed, '--dtype "Q4_K - Medium"')
+    size = "file size as logged (model size); arch llama; n_ctx 512; file 10 GiB, "
+    pure = serve(method="ik_llama.cpp", weight_dtype="Q6_K", component="weights", notes=size + "6.568 bpw")
+    assert pure["class"] == "weights" and pure["complete"] == "yes" and has(pure, "--dtype Q6_K")
+    assert serve(method="ik_llama.cpp", weight_dtype="Q6_K", component="weights", notes=size + "3.980 bpw")["class"] == "weights_mix"
+    assert serve(method="ik_llama.cpp", weight_dtype="UD-Q6_K", component="weights", notes=size + "6.568 bpw")["class"] == "weights_mix"
+    own = serve(method="ik_llama.cpp", weight_dtype="IQ4_K_R4 - 4.5 bpw", component="weights", notes=size + "4.52 bpw")
+    assert own["class"] == "weights" and has(own, "--dtype IQ4_K_R4")
     part = serve(method="ik_llama.cpp", weight_dtype="Q8_0", component="weights", notes="CUDA1 model buffer; arch llama", parallelism="per device")
     assert part["class"] == "weights_split" and part["complete"] == "no"
+
+
+def vllm_mxfp4():
+    assert "kernel backend" in serve(model="gpt-oss-120b", weight_dtype="mxfp4")["remark"]
+    assert serve(model="gpt-oss-120b", weight_dtype="mxfp4", notes="Marlin; util .9")["complete"] == "yes"
+
+
+def caches():
+    row = {"model": "Deepseek-V3-0324", "arch": "deepseek2", "layers": "61", "tokens": "16384", "formula": "L*ctx*(k_gqa*bK+v_gqa*bV) f16/f16",
+           "measured_mib": "2074.0", "predicted_mib": "", "err_pct": "", "source": "pull_requests/394 - x.md"}
+    assert has(import_kv([row])[0], "--mla transposed")
+    assert has(import_kv([dict(row, measured_mib="78080.0")])[0], "--mla expanded")
+    hybrid = dict(row, model="Qwen3.6-27B (SGLang, fp8, TP2)", arch="qwen3_5", layers="64", formula="16 full layers*2*4*256*1 B /TP2", source="x")
+    assert import_kv([hybrid])[0]["component"] == "kv_growing"
 
 
 def other_tables():
@@ -166,7 +188,8 @@ def a_folder():
 
 
 def main():
-    tests = [units, devices, names, plain_training, what_is_open, methods, sharding, oom, engines, llama_cpp, other_tables, tables_as_committed, a_folder]
+    tests = [units, devices, names, plain_training, what_is_open, methods, sharding, oom, engines, llama_cpp, vllm_mxfp4, caches, other_tables,
+             tables_as_committed, a_folder]
     print(f"1..{len(tests)}")
     failed = 0
     for number, test in enumerate(tests, 1):

@@ -85,6 +85,16 @@ static void mtp_projector_and_draft_are_counted(void **state) {
     serve.projector_bytes = 1136 * UMA_MIB; /* ollama/ollama#17482 */
     serve.draft_bytes = 582 * UMA_MIB;
     assert_int_equal(plan(&t.model, serve).total - plain, (1136 + 582) * UMA_MIB);
+    /* the image tower of a shape is in no file that -m names; Ollama loads it with the model */
+    t.model.totals[UMA_CLASS_VISION] = (struct uma_tensor_total){ 1, UMA_MIB, UMA_MIB };
+    t.model.class_format[UMA_CLASS_VISION] = UMA_FORMAT_I8;
+    t.model.basis = UMA_BASIS_STRUCTURE;
+    assert_int_equal(plan(&t.model, serve).total - plain, (1136 + 582) * UMA_MIB);
+    struct uma_serve ollama = serve;
+    ollama.engine = UMA_ENGINE_OLLAMA;
+    uint64_t with = plan(&t.model, ollama).groups[UMA_TERM_WEIGHTS];
+    t.model.totals[UMA_CLASS_VISION] = (struct uma_tensor_total){ 0 };
+    assert_int_equal(with - plan(&t.model, ollama).groups[UMA_TERM_WEIGHTS], UMA_MIB);
     t.model.totals[UMA_CLASS_MTP] = (struct uma_tensor_total){ 1, UMA_MIB, UMA_MIB };
     t.model.class_format[UMA_CLASS_MTP] = UMA_FORMAT_I8;
     t.model.mtp_layers = 1;

@@ -36,6 +36,30 @@ static void a_latent_cache_is_whole_on_every_rank(void **state) {
     assert_within(plan(model, serve).groups[UMA_TERM_KV_CACHE], 43.67 * (double)GIB, 0.001);
 }
 
+static uint64_t bytes_of(const struct uma_estimate *e, const char *what) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < e->term_count; i++)
+        if (strcmp(e->terms[i].what, what) == 0)
+            sum += e->terms[i].bytes;
+    return sum;
+}
+
+/* club-3090 issue 1261: 454,112 tokens of Qwen3.6-27B in FP8 on two ranks: K 3.46 and V 3.46 GiB; its states stand apart. */
+static void states_are_a_term_of_their_own(void **state) {
+    (void)state;
+    struct uma_error err = { 0 };
+    _cleanup_model_ struct uma_model *model = NULL;
+    assert_int_equal(uma_model_open("Qwen3.6-27B", &model, &err), 0);
+    struct uma_serve serve = { .context = 454112, .tp = 2, .key_format = UMA_FORMAT_FP8, .value_format = UMA_FORMAT_FP8 };
+    struct uma_estimate e = plan(model, serve), eight;
+    assert_within(bytes_of(&e, "KV cache"), 6.92 * (double)GIB, 0.002);
+    assert_true(bytes_of(&e, "recurrent state") > 0);
+    assert_int_equal(bytes_of(&e, "KV cache") + bytes_of(&e, "recurrent state"), e.groups[UMA_TERM_KV_CACHE]);
+    serve.sequences = 8;
+    eight = plan(model, serve);
+    assert_int_equal(bytes_of(&eight, "recurrent state"), 8 * bytes_of(&e, "recurrent state"));
+}
+
 static void flags_and_their_direction(void **state) {
     (void)state;
     _cleanup_model_ struct uma_model *model = llama_8b();
@@ -63,6 +87,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fraction_counts_weights_and_cache_alone),
         cmocka_unit_test(a_latent_cache_is_whole_on_every_rank),
+        cmocka_unit_test(states_are_a_term_of_their_own),
         cmocka_unit_test(flags_and_their_direction),
         cmocka_unit_test(quantising_on_load_holds_both),
     };
