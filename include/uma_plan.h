@@ -453,6 +453,10 @@ struct uma_estimate {
     char flags[UMA_PLAN_WARNINGS_MAX][UMA_PLAN_TEXT]; /* options for the engine's command line */
 };
 
+/* How weights come off the storage: pages of the mapped files; the files read whole into host memory first; tensor by tensor through a small
+ * buffer; past the page cache (O_DIRECT). */
+enum uma_loader { UMA_LOADER_DEFAULT = 0, UMA_LOADER_MMAP, UMA_LOADER_EAGER, UMA_LOADER_STREAMED, UMA_LOADER_DIRECT, UMA_LOADER_COUNT };
+
 /* ---- training ----------------------------------------------------------------------------------------------- */
 
 enum uma_method { UMA_METHOD_FULL = 0, UMA_METHOD_LORA, UMA_METHOD_QLORA };
@@ -564,6 +568,8 @@ struct uma_train {
     enum uma_truth deterministic;      /* deterministic kernels: CUBLAS_WORKSPACE_CONFIG=:4096:8 */
     uint32_t vocab_multiple;           /* vocabulary padded to this x tp; 0: the framework's default (Megatron 128) */
     uint32_t compute_capability;       /* of the GPU, x 10: 80, 90, 100, 121; 0: not stated. Decides the libraries' workspaces */
+    enum uma_loader loader;            /* DEFAULT: the framework's; where the job begins with random weights, none */
+    double read_bytes_per_second;      /* storage; 0: not known */
 };
 
 /* Parts whose activations selective checkpointing computes again (Megatron --recompute-modules). */
@@ -587,8 +593,6 @@ int uma_plan_train(const struct uma_model *model, const struct uma_train *train,
 /* Which positions of a prompt get logits out of transformers, and in what: the last one (4.45 and later, where the model's code takes
  * logits_to_keep); all, in the model's own 16 bits (code that does not); all, and once more in fp32 (before 4.45). */
 enum uma_logits { UMA_LOGITS_LAST = 0, UMA_LOGITS_ALL, UMA_LOGITS_ALL_FP32, UMA_LOGITS_COUNT };
-
-enum uma_loader { UMA_LOADER_DEFAULT = 0, UMA_LOADER_MMAP, UMA_LOADER_EAGER, UMA_LOADER_STREAMED, UMA_LOADER_DIRECT, UMA_LOADER_COUNT };
 
 struct uma_serve {
     enum uma_engine engine;

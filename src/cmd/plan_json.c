@@ -53,6 +53,7 @@ static void train_json(struct uma_json *json, const struct uma_train *train) {
     uma_json_string(json, "shard", NAME_OF(uma_shard_names, train->shard));
     uma_json_unsigned(json, "nodes", MAX_OF(train->nodes, 1u));
     uma_json_unsigned(json, "gpus_per_node", MAX_OF(train->gpus_per_node, 1u));
+    uma_json_string(json, "loader", train->loader == UMA_LOADER_DEFAULT ? NULL : NAME_OF(uma_loader_names, train->loader));
 }
 
 static void serve_json(struct uma_json *json, const struct uma_serve *serve) {

@@ -11,7 +11,6 @@ enum kind {
     TOKENS, /* a count whose K is 1,024: context lengths are said so */
     LAYERS, /* -ngl: a count or "all" */
     SIZE,
-    RATE,
     RATIO,
     CHOICE, /* one of names into an enumeration */
     FORMAT,
@@ -158,6 +157,32 @@ static int set_compile(struct uma_plan_request *request, const char *value, stru
         request->job.train.compile = request->job.serve.compile = truth;
     return r;
 }
+static int set_size(uint64_t *at, const char *value, struct uma_error *err) {
+    uint64_t bytes;
+    int r = uma_parse_size(value, &bytes, err);
+    if (r < 0)
+        return r;
+    if (bytes == 0)
+        return uma_plan_invalid(err, value, "a size above 0");
+    *at = bytes;
+    return 0;
+}
+
+static int set_load(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    int found = uma_name_find(uma_loader_names, ELEMENTS(uma_loader_names), value);
+    if (found < 0)
+        return uma_plan_invalid(err, value, "mmap, eager, streamed or direct");
+    request->job.train.loader = request->job.serve.loader = (enum uma_loader)found;
+    return 0;
+}
+static int set_read_speed(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    uint64_t bytes = 0;
+    int r = set_size(&bytes, value, err);
+    if (r < 0)
+        return r;
+    request->job.train.read_bytes_per_second = request->job.serve.read_bytes_per_second = (double)bytes;
+    return 0;
+}
 /* "first" and "last" of the pipeline, or its number; "largest" is what is estimated unasked. */
 static int set_stage(struct uma_plan_request *request, const char *value, struct uma_error *err) {
     uint64_t count = 0;
@@ -233,6 +258,8 @@ static const struct entry table[] = {
     { "pp", SPECIAL, BOTH, 0, NULL, 0, set_pp },
     { "nodes", SPECIAL, BOTH, 0, NULL, 0, set_nodes },
     { "compile", SPECIAL, BOTH, 0, NULL, 0, set_compile },
+    { "load", SPECIAL, BOTH, 0, NULL, 0, set_load },
+    { "read-speed", SPECIAL, BOTH, 0, NULL, 0, set_read_speed },
     { "budget", SPECIAL, BOTH, 0, NULL, 0, set_budget },
     { "explain", FLAG, BOTH, AT(explain), PLAIN },
     { "sweep", TEXT, BOTH, AT(sweep), PLAIN },
@@ -290,7 +317,6 @@ static const struct entry table[] = {
     { "sequences", COUNT64, SERVE, AT(job.serve.sequences), PLAIN },
     { "fraction", RATIO, SERVE, AT(job.serve.fraction), PLAIN },
     { "pool", SIZE, SERVE, AT(job.serve.pool), PLAIN },
-    { "load", CHOICE, SERVE, AT(job.serve.loader), NAMES(uma_loader_names) },
     { "batched-tokens", TOKENS, SERVE, AT(job.serve.batched_tokens), PLAIN },
     { "ubatch", COUNT32, SERVE, AT(job.serve.ubatch), PLAIN },
     { "gpu-layers", LAYERS, SERVE, AT(job.serve.gpu_layers), PLAIN },
@@ -306,7 +332,6 @@ static const struct entry table[] = {
     { "prompt", TOKENS, SERVE, AT(job.serve.prompt_tokens), PLAIN },
     { "logits", CHOICE, SERVE, AT(job.serve.logits), NAMES(uma_logits_names) },
     { "max-seq-len", TOKENS, SERVE, AT(max_seq_len), PLAIN },
-    { "read-speed", RATE, SERVE, AT(job.serve.read_bytes_per_second), PLAIN },
 };
 /* clang-format on */
 
@@ -389,20 +414,6 @@ static int set_number(const struct entry *entry, void *at, const char *value, st
     }
 }
 
-static int set_size(const struct entry *entry, void *at, const char *value, struct uma_error *err) {
-    uint64_t bytes;
-    int r = uma_parse_size(value, &bytes, err);
-    if (r < 0)
-        return r;
-    if (bytes == 0)
-        return uma_plan_invalid(err, value, "a size above 0");
-    if (entry->kind == RATE)
-        *(double *)at = (double)bytes;
-    else
-        *(uint64_t *)at = bytes;
-    return 0;
-}
-
 static int set_entry(struct uma_plan_request *request, const struct entry *entry, const char *value, struct uma_error *err) {
     void *at = (char *)request + entry->offset;
     switch (entry->kind) {
@@ -426,8 +437,7 @@ static int set_entry(struct uma_plan_request *request, const struct entry *entry
     case TRUTH:
         return truth_parse(value, at, err);
     case SIZE:
-    case RATE:
-        return set_size(entry, at, value, err);
+        return set_size(at, value, err);
     default:
         return set_number(entry, at, value, err);
     }

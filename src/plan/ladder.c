@@ -85,11 +85,11 @@ static void loader(struct climb *climb) {
     if (!climb->fit.load_decides)
         return;
     struct uma_plan_job changed = climb->job;
-    if (changed.serving) {
+    if (changed.serving)
         changed.serve.loader = UMA_LOADER_STREAMED;
-        (void)rung_try(climb, &changed, UMA_RUNG_LOADER,
-                       "load tensor by tensor instead of staging the model in host memory (--load streamed)");
-    }
+    else
+        changed.train.loader = UMA_LOADER_STREAMED;
+    (void)rung_try(climb, &changed, UMA_RUNG_LOADER, "load tensor by tensor instead of staging the model in host memory (--load streamed)");
 }
 
 static void smaller_model(struct climb *climb) {

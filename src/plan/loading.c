@@ -143,13 +143,7 @@ void uma_load_serve(const struct uma_model *model, const struct uma_serve *serve
     *ret_load = load;
 }
 
-void uma_load_into(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate) {
-    uint64_t resident = 0;
-    for (uint32_t i = 0; i < estimate->term_count; i++)
-        if (estimate->terms[i].group == UMA_TERM_WEIGHTS)
-            resident = uma_plus(resident, estimate->terms[i].bytes);
-    uint64_t before = uma_plus(estimate->context, estimate->host); /* the process stands before it loads */
-    uma_load_serve(model, serve, uma_plus(resident, before), &estimate->load);
+void uma_load_warn(struct uma_estimate *estimate) {
     const struct uma_load *load = &estimate->load;
     if (load->needs_free > uma_plus(estimate->device, estimate->device / 10) && load->page_cache)
         uma_estimate_warn(estimate,
@@ -157,7 +151,19 @@ void uma_load_into(const struct uma_model *model, const struct uma_serve *serve,
                           "allocations on a GB10 can fail for want of free pages",
                           (double)load->page_cache / 0x1p30);
     if (load->peak > estimate->device)
-        uma_estimate_warn(estimate, "loading peaks at %.1f GiB, above the %.1f GiB the job needs later: %s loading stages %.1f GiB%s",
-                          (double)load->peak / 0x1p30, (double)estimate->device / 0x1p30, load->loader, (double)load->staging / 0x1p30,
-                          load->growth ? " and weights are quantised or repacked after they are read" : "");
+        uma_estimate_warn(
+            estimate, "loading peaks at %.1f GiB, above the %.1f GiB the job needs later: %s loading holds %.1f GiB beside the weights%s",
+            (double)load->peak / 0x1p30, (double)estimate->device / 0x1p30, load->loader,
+            (double)uma_plus(load->staging, load->growth) / 0x1p30,
+            load->growth ? ", of it what is quantised, converted or repacked after it was read" : "");
+}
+
+void uma_load_into(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate) {
+    uint64_t resident = 0;
+    for (uint32_t i = 0; i < estimate->term_count; i++)
+        if (estimate->terms[i].group == UMA_TERM_WEIGHTS)
+            resident = uma_plus(resident, estimate->terms[i].bytes);
+    uint64_t before = uma_plus(estimate->context, estimate->host); /* the process stands before it loads */
+    uma_load_serve(model, serve, uma_plus(resident, before), &estimate->load);
+    uma_load_warn(estimate);
 }

@@ -30,3 +30,5 @@ uint64_t uma_load_largest_tensor(const struct uma_model *model);
 void uma_load_serve(const struct uma_model *model, const struct uma_serve *serve, uint64_t resident, struct uma_load *ret_load);
 /* The same into an estimate, with warnings about what a loader does to one pool. Call after the terms are added: weights are read from them. */
 void uma_load_into(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate);
+/* The warnings alone, of an estimate whose load is filled. */
+void uma_load_warn(struct uma_estimate *estimate);

@@ -102,15 +102,20 @@ int uma_plan_train(const struct uma_model *model, const struct uma_train *train,
     int r = uma_training_check(model, &filled, err);
     if (r < 0)
         return r;
-    if (filled.framework == UMA_FRAMEWORK_MEGATRON)
-        return uma_plan_train_megatron(model, &filled, ret_estimate, err);
-    if (filled.framework == UMA_FRAMEWORK_TORCHTITAN)
-        return uma_plan_train_titan(model, &filled, ret_estimate, err);
-    struct uma_training_job job;
-    job_of(model, &filled, &job);
     struct uma_estimate estimate = { 0 };
-    uma_training_assemble(&job, &estimate);
-    uma_training_assume(&job, train, &estimate);
+    if (filled.framework == UMA_FRAMEWORK_MEGATRON) {
+        r = uma_plan_train_megatron(model, &filled, &estimate, err);
+    } else if (filled.framework == UMA_FRAMEWORK_TORCHTITAN) {
+        r = uma_plan_train_titan(model, &filled, &estimate, err);
+    } else {
+        struct uma_training_job job;
+        job_of(model, &filled, &job);
+        uma_training_assemble(&job, &estimate);
+        uma_training_assume(&job, train, &estimate);
+    }
+    if (r < 0)
+        return r;
+    uma_training_load(model, &filled, &estimate);
     *ret_estimate = estimate;
     return 0;
 }

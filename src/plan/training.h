@@ -16,6 +16,9 @@ int uma_plan_train_megatron(const struct uma_model *model, const struct uma_trai
 int uma_plan_train_titan(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate,
                          struct uma_error *err);
 
+/* What loading the weights takes, into estimate->load, with its warnings; after the terms of the weights. Nothing where none are read. */
+void uma_training_load(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *estimate);
+
 /* Ranks of the job, and those that hold the same part of the model (what tp, pp and cp leave). At least 1. */
 uint64_t uma_training_ranks(const struct uma_train *train);
 uint64_t uma_training_data_parallel(const struct uma_train *train);

@@ -31,7 +31,8 @@ static void warnings(const struct uma_training_job *job, const struct uma_train 
     if (estimate->host > 0 && train->checkpointing != UMA_CHECKPOINTING_OFFLOAD)
         uma_estimate_warn(
             estimate, "paged optimizer states are managed memory outside torch's figures: on a machine with one pool they count in full");
-    if (moe(job->model) && job->states.quantised && uma_training_weight_format(job->model, train) != UMA_FORMAT_UNKNOWN)
+    enum uma_format format = uma_training_weight_format(job->model, train);
+    if (moe(job->model) && (format == UMA_FORMAT_NF4 || format == UMA_FORMAT_NF4_DQ || format == UMA_FORMAT_INT8))
         uma_estimate_warn(
             estimate,
             "bitsandbytes quantises nn.Linear only: experts that the model's code holds as one tensor stay in 16 bits, %.1f GiB instead of %.1f",

@@ -97,6 +97,10 @@ void uma_train_defaults(const struct uma_model *model, struct uma_train *train) 
     if (!pretraining && train->weights != UMA_FORMAT_F32)
         set_truth(&train->master,
                   train->method == UMA_METHOD_FULL && (zero || (train->shard == UMA_SHARD_FSDP && train->autocast == UMA_YES)));
+    /* Pre-training begins with random weights. Distributed checkpoints are read tensor by tensor into buffers (torch.distributed.checkpoint,
+     * FileSystemReader); all others are mapped. */
+    if (train->loader == UMA_LOADER_DEFAULT && train->objective != UMA_OBJECTIVE_PRETRAIN)
+        train->loader = pretraining ? UMA_LOADER_STREAMED : UMA_LOADER_MMAP;
     set_truth(&train->double_quant, true);
     if (train->weights == UMA_FORMAT_NF4_DQ && train->double_quant == UMA_NO)
         train->weights = UMA_FORMAT_NF4;

@@ -69,6 +69,20 @@ static void what_fits_needs_no_advice(void **state) {
     (void)uma_model_free(model);
 }
 
+/* 2 x 16 GB while loading, 17 GB afterwards: sizes cannot help. */
+static void a_training_job_that_loads_twice_changes_its_loader(void **state) {
+    (void)state;
+    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_plan_job job = { .train = { .method = UMA_METHOD_LORA, .batch = 1, .seq = 1024, .loader = UMA_LOADER_EAGER } };
+    struct uma_ladder ladder;
+    uma_ladder_climb(model, &job, known(28 * GIB), (struct uma_u64){ 0 }, (struct uma_u64){ 0 }, &ladder);
+    assert_true(ladder.count >= 1);
+    assert_int_equal(ladder.advice[0].rung, UMA_RUNG_LOADER);
+    assert_non_null(strstr(ladder.advice[0].action, "--load streamed"));
+    assert_true(ladder.advice[0].then_fits);
+    (void)uma_model_free(model);
+}
+
 static void a_server_shortens_its_context_first(void **state) {
     (void)state;
     struct uma_model *model = plan_model(LLAMA_8B);
@@ -84,9 +98,8 @@ static void a_server_shortens_its_context_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rungs_come_in_order_and_each_saves),
-        cmocka_unit_test(lora_before_qlora),
-        cmocka_unit_test(what_fits_needs_no_advice),
+        cmocka_unit_test(rungs_come_in_order_and_each_saves),  cmocka_unit_test(lora_before_qlora),
+        cmocka_unit_test(what_fits_needs_no_advice),           cmocka_unit_test(a_training_job_that_loads_twice_changes_its_loader),
         cmocka_unit_test(a_server_shortens_its_context_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

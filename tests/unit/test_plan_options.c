@@ -69,6 +69,8 @@ static void wrong_values_name_option_and_expectation(void **state) {
         { true, "gpu-layers", "-1", "a number of layers" },
         { true, "engine", "tgi", "expected vllm" },
         { true, "read-speed", "0", "a size above 0" },
+        { false, "read-speed", "0", "a size above 0" },
+        { false, "load", "fast", "expected mmap, eager" },
         { true, "projector", "", "it is empty" },
         { false, "recompute-modules", "core_attn,x", "a list of core_attn" },
         { false, "nonsense", "1", "there is no option --nonsense" },

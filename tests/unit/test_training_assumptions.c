@@ -43,6 +43,9 @@ static void what_a_user_must_know(void **state) {
     assert_int_equal(uma_plan_train(model, &train, &e, NULL), 0);
     assert_true(warned(&e, "free nothing"));           /* its checkpoints go to the host */
     assert_true(warned(&e, "bitsandbytes quantises")); /* experts as one tensor */
+    train.weights = UMA_FORMAT_NVFP4;                  /* not bitsandbytes' */
+    assert_int_equal(uma_plan_train(model, &train, &e, NULL), 0);
+    assert_false(warned(&e, "bitsandbytes quantises"));
     train = (struct uma_train){ .batch = 1, .seq = 2048, .optimizer = UMA_OPTIMIZER_PAGED_ADAMW_8BIT, .attention = UMA_ATTENTION_EAGER };
     assert_int_equal(uma_plan_train(model, &train, &e, NULL), 0);
     assert_true(warned(&e, "paged optimizer"));
