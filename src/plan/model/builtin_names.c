@@ -128,28 +128,6 @@ int uma_name_match(const struct uma_name_words *name, const struct uma_name_word
     return score > 0 ? score : 0;
 }
 
-int uma_name_derived(const struct uma_name_words *name, const struct uma_name_words *candidate, double candidate_params) {
-    int shared = 0;
-    if (!any(candidate, WORD_PLAIN) || !all_of(candidate, name) || !any(name, WORD_SIZE) || !active_fits(name, candidate) ||
-        !size_fits(name, candidate, candidate_params))
-        return -1;
-    bool unknown_before = false;
-    for (unsigned i = 0; i < name->count; i++) {
-        if (name->kind[i] != WORD_PLAIN)
-            continue;
-        if (contains(candidate, WORD_PLAIN, name->word[i])) {
-            unknown_before = false;
-            shared++;
-            continue;
-        }
-        bool number = strspn(name->word[i], "0123456789.") == strlen(name->word[i]);
-        if (number ? !unknown_before : uma_builtin_word(name->word[i])) /* a version belongs to the word before it */
-            return -1;
-        unknown_before = true;
-    }
-    return 100 * shared + 50 + soft_score(name, candidate);
-}
-
 /* Every name of every line in turn; false at the end. */
 struct walk {
     size_t line;
@@ -171,15 +149,59 @@ static bool next_name(struct walk *walk) {
     return true;
 }
 
-bool uma_builtin_word(const char *word) {
+/* All names of the table, cut into words once for a search that looks at them several times. */
+struct index {
+    size_t count;
+    struct {
+        const struct uma_builtin_shape *shape;
+        struct uma_name_words words;
+    } names[];
+};
+
+static struct index *make_index(void) {
     struct walk walk = { 0 };
-    struct uma_name_words words;
-    while (next_name(&walk)) {
-        uma_name_words(walk.name, walk.length, true, &words);
-        if (contains(&words, WORD_PLAIN, word))
-            return true;
+    size_t count = 0;
+    while (next_name(&walk))
+        count++;
+    struct index *index = calloc(1, sizeof *index + count * sizeof index->names[0]);
+    if (!index)
+        return NULL;
+    for (walk = (struct walk){ 0 }; index->count < count && next_name(&walk); index->count++) {
+        index->names[index->count].shape = &uma_builtin_shapes[walk.line];
+        uma_name_words(walk.name, walk.length, true, &index->names[index->count].words);
     }
+    return index;
+}
+
+static bool in_any_name(const struct index *index, const char *word) {
+    for (size_t i = 0; i < index->count; i++)
+        if (contains(&index->names[i].words, WORD_PLAIN, word))
+            return true;
     return false;
+}
+
+/* A derived model: everything of the candidate's name is in it, with the same size, and what else is there is in no built-in name. */
+static int derived_score(const struct index *index, const struct uma_name_words *name, const struct uma_name_words *candidate,
+                         double candidate_params) {
+    int shared = 0;
+    if (!any(candidate, WORD_PLAIN) || !all_of(candidate, name) || !any(name, WORD_SIZE) || !active_fits(name, candidate) ||
+        !size_fits(name, candidate, candidate_params))
+        return -1;
+    bool unknown_before = false;
+    for (unsigned i = 0; i < name->count; i++) {
+        if (name->kind[i] != WORD_PLAIN)
+            continue;
+        if (contains(candidate, WORD_PLAIN, name->word[i])) {
+            unknown_before = false;
+            shared++;
+            continue;
+        }
+        bool number = strspn(name->word[i], "0123456789.") == strlen(name->word[i]);
+        if (number ? !unknown_before : in_any_name(index, name->word[i])) /* a version belongs to the word before it */
+            return -1;
+        unknown_before = true;
+    }
+    return 100 * shared + 50 + soft_score(name, candidate);
 }
 
 struct found {
@@ -206,16 +228,14 @@ static void offer(struct found *found, const struct uma_builtin_shape *shape, in
     }
 }
 
-static struct found search(const struct uma_name_words *name, bool derived) {
+static struct found search(const struct index *index, const struct uma_name_words *name, bool derived) {
     struct found found = { 0 };
-    struct walk walk = { 0 };
-    struct uma_name_words words;
-    while (next_name(&walk)) {
-        const struct uma_builtin_shape *shape = &uma_builtin_shapes[walk.line];
+    for (size_t i = 0; i < index->count; i++) {
+        const struct uma_builtin_shape *shape = index->names[i].shape;
+        const struct uma_name_words *words = &index->names[i].words;
         bool loose = false;
-        uma_name_words(walk.name, walk.length, true, &words);
-        int score = derived ? uma_name_derived(name, &words, (double)shape->published)
-                            : uma_name_match(name, &words, (double)shape->published, &loose);
+        int score = derived ? derived_score(index, name, words, (double)shape->published)
+                            : uma_name_match(name, words, (double)shape->published, &loose);
         offer(&found, shape, score, loose);
     }
     return found;
@@ -226,10 +246,14 @@ const struct uma_builtin_shape *uma_builtin_find(const char *name, struct uma_na
     size_t length = strlen(name);
     if (length > BUILTIN_NAME_MAX)
         return NULL;
+    _cleanup_free_
+    struct index *index = make_index();
+    if (!index)
+        return NULL;
     for (int derived = 0; derived < 2; derived++)
         for (int dot = 0; dot < 2; dot++) {
             uma_name_words(name, length, dot == 1, &words);
-            struct found found = search(&words, derived);
+            struct found found = search(index, &words, derived);
             if (!found.shape || found.several)
                 continue;
             *ret_words = words;
