@@ -41,6 +41,7 @@ class Job:
         shape = known.get(source, {})
         number = lambda name, otherwise: int(self.option.get(name, otherwise))
         self.training = words[0] == "train"
+        self.steady = "steady" in row["class"]  # between two steps: no activations, by any formula
         self.params, self.layers, self.hidden, self.vocab = model["params"], model["layers"], model["hidden_size"], model["vocab_size"]
         self.heads = number("heads", shape.get("heads", max(1, self.hidden // 128)))
         self.kv_heads = number("kv-heads", shape.get("kv_heads", self.heads))
@@ -117,7 +118,7 @@ def korthikanti(job):
     else:
         activations = layers * 2 * s * b * h + whole
     states = job.weights() / job.devices() + 16 * job.trainable / job.gpus if job.adapter else 18 * job.params / job.devices()
-    return states + activations / job.pp
+    return states + (0 if job.steady else activations / job.pp)
 
 
 def worksheet(job):
@@ -126,7 +127,7 @@ def worksheet(job):
         kv = 2 * job.layers * job.kv_heads * job.head * job.kv_bytes * job.context * job.sequences
         return (job.weights() + kv) / (job.tp * job.pp)
     states = job.weights() + (0 if job.adapter else 10 * job.params)
-    return 1.2 * states / job.devices()
+    return (1 if job.steady else 1.2) * states / job.devices()
 
 
 def llama_factory(job):

@@ -133,6 +133,16 @@ def text_table(header, lines):
                      for row in [header] + lines)
 
 
+def markdown_report(rows):
+    """The tables of docs/accuracy.md: complete rows by class, and training peaks by source."""
+    names = HEADER[:1] + HEADER[1:2] + HEADER[3:]
+    cut = lambda cells: cells[:2] + cells[3:]
+    complete = [row for row in rows if row["complete"] == "yes" and row["class"] != "oom"]
+    print(table.markdown(names, [cut(line(name, group)) for name, group in grouped(complete, lambda row: row["class"])]))
+    peaks = [row for row in complete if row["class"].startswith("total_peak")]
+    print("\n" + table.markdown(["training peaks of"] + names[1:], [cut(line(name, group)) for name, group in grouped(peaks, table.publisher)]))
+
+
 def oom_line(rows):
     right = sum(row.get("fits") is False for row in rows)
     return right, len(rows)
@@ -235,6 +245,7 @@ def main():
     parser.add_argument("--csv", metavar="OUT", help="every row with its estimate")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--tap", action="store_true", help="the targets alone, as tests")
+    parser.add_argument("--markdown", action="store_true", help="the tables of docs/accuracy.md")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         if options.folder:
@@ -251,11 +262,14 @@ def main():
             writer.writerows(rows)
     if options.tap:
         sys.exit(1 if tap(rows) else 0)
+    if options.markdown:
+        return markdown_report(rows)
     report(rows, options.worst)
     print("\nTargets")
     for text, met, what, part in targets(rows):
         if part:
             print(f"  {'met   ' if met else 'MISSED'}  {text}: {what}")
+    return None
 
 
 if __name__ == "__main__":
