@@ -20,12 +20,19 @@ enum uma_loader uma_loader_from_name(const char *name) {
 }
 
 /*
- * Every engine here maps its files when nothing else is asked for: vLLM and SGLang iterate safetensors "lazily" (safe_open maps each shard),
- * TensorRT-LLM and transformers open them the same way, llama.cpp and Ollama map the GGUF (use_mmap is true by default).
+ * What an engine does when nothing else is asked for, on a GPU that shares the pool (CUDA calls a GB10 integrated: llama.cpp issue 24933).
+ * - vLLM maps (config/load.py: safetensors_load_strategy None is "memory-mapped (lazy) loading"), and so do transformers and SGLang, whose
+ *   safetensors opens a file mapped (safetensors PR 760: `Backend::Mmap` is the default).
+ * - TensorRT-LLM maps as well (checkpoints/hf/weight_loader.py, safetensors' load_file), after it has read all files once into the page cache
+ *   where these are less than 0.9 of what is available.
+ * - llama.cpp's `--load-mode auto` does not map for an integrated GPU since July 2026 (PR 26081) but reads through pinned buffers; before, and
+ *   on other GPUs, it maps.
+ * - Ollama passes `--load-mode dio` for an integrated CUDA GPU since v0.32.6 (llm/llama_server.go, appendLoadModeArgs).
  */
 enum uma_loader uma_load_default(enum uma_engine engine) {
-    (void)engine;
-    return UMA_LOADER_MMAP;
+    if (engine == UMA_ENGINE_LLAMA_CPP)
+        return UMA_LOADER_EAGER;
+    return engine == UMA_ENGINE_OLLAMA ? UMA_LOADER_DIRECT : UMA_LOADER_MMAP;
 }
 
 uint64_t uma_load_file_bytes(const struct uma_model *model) {
@@ -72,13 +79,14 @@ static uint64_t staging_bytes(const struct uma_model *model, enum uma_engine eng
     uint64_t files = uma_load_file_bytes(model);
     switch (loader) {
     case UMA_LOADER_EAGER:
-        if (llama) /* --no-mmap */
+        if (llama) /* --load-mode none */
             return smaller(llama_buffered_staging, files);
-        if (engine == UMA_ENGINE_VLLM || engine == UMA_ENGINE_SGLANG) /* --safetensors-load-strategy eager: a shard is read whole */
+        /* vLLM's --safetensors-load-strategy eager reads a shard whole (config/load.py); SGLang's own loaders: not confirmed */
+        if (engine == UMA_ENGINE_VLLM || engine == UMA_ENGINE_SGLANG)
             return uma_load_largest_file(model);
         return files; /* a state dict in host memory, then .to("cuda"): the whole model twice (ComfyUI PR 13609, Automodel issue 3532) */
     case UMA_LOADER_STREAMED:
-        return uma_load_largest_tensor(model); /* safetensors >= 0.8 reads one tensor into a pinned buffer (PR 760) */
+        return uma_load_largest_tensor(model); /* safetensors PR 760 takes a tensor through one pinned buffer */
     case UMA_LOADER_DIRECT:
         return llama ? smaller(llama_direct_staging, files) : smaller(direct_pool, files);
     default: /* pages of the mapping are copied to the device as they are */

@@ -8,8 +8,8 @@
 
 #include "plan/estimate.h"
 
-/* Files of a Hugging Face checkpoint are cut at 5 GB (huggingface_hub, split_torch_state_dict_into_shards: max_shard_size "5GB"); newer
- * transformers cut at 50 GB, but most published checkpoints are of the older rule. Used only where no file was read. */
+/* Files of a Hugging Face checkpoint are cut at 5 GB (transformers PR 26942) or, since version 5, at 50 GB (PR 42734), but most published
+ * checkpoints are of the older rule. Used only where no file was read. */
 #define UMA_LOAD_SHARD_BYTES UINT64_C(5000000000)
 
 /* The loader that an engine takes when none is asked for. */

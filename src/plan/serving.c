@@ -19,17 +19,19 @@ static enum uma_truth settle(enum uma_truth given, enum uma_truth usual) {
 /*
  * The context of one sequence when none is asked for.
  * - vLLM (--max-model-len), SGLang (--context-length), TRT-LLM (--max_seq_len): the model's own, max_position_embeddings.
- * - llama.cpp: `-c 0` since late 2025: the model's own (then --fit takes it back where free memory says so); 4096 before.
- * - Ollama: OLLAMA_CONTEXT_LENGTH, by memory since 0.15.5 (docs, "Context length"): 4k below 24 GiB, 32k below 48 GiB, 256k from there on;
- *   4096 for all before, 2048 before 0.6. One pool of 100 GiB and more is of the last class. Never more than the model was trained for.
+ * - llama.cpp: the model's own (tools/server/README.md: `-c` is 0, "loaded from model"), which --fit takes back to 4096 at least where free
+ *   memory says so (PR 16653).
+ * - Ollama: OLLAMA_CONTEXT_LENGTH, else by memory since v0.15.5 (server/routes.go): 4096 below 23 GiB of all GPUs together, 32768 below 47,
+ *   262144 from there on; 4096 for all since v0.6.7, 2048 before. Never more than the model was trained for (server/sched.go,
+ *   effectiveContext). One pool of 100 GiB and more is of the last class.
  * - transformers: what is generated; generate() without max_new_tokens makes 20, so a plan needs a number: 2048 beside the prompt.
  */
 static uint64_t default_context(const struct uma_model *model, const struct uma_serve *serve) {
     enum { OLLAMA_LARGE = 262144, OLLAMA_MIDDLE = 32768, OLD = 4096, GENERATED = 2048 };
     switch (serve->engine) {
     case UMA_ENGINE_OLLAMA: {
-        uint64_t wanted = serve->pool == 0 || serve->pool >= 48 * UMA_GIB ? OLLAMA_LARGE
-                          : serve->pool >= 24 * UMA_GIB                   ? OLLAMA_MIDDLE
+        uint64_t wanted = serve->pool == 0 || serve->pool >= 47 * UMA_GIB ? OLLAMA_LARGE
+                          : serve->pool >= 23 * UMA_GIB                   ? OLLAMA_MIDDLE
                                                                           : OLD;
         return model->max_position > 0 ? MIN_OF(model->max_position, wanted) : wanted;
     }
@@ -42,11 +44,13 @@ static uint64_t default_context(const struct uma_model *model, const struct uma_
 
 /*
  * Tokens of one forward pass.
- * - vLLM --max-num-batched-tokens: 8192 for a server on a device of 70 GiB and more, 2048 on smaller ones (arg_utils.py,
- *   get_batch_defaults); one pool of a Spark counts as the former.
- * - SGLang --chunked-prefill-size: 8192 for 60 to 160 GB of device memory (server_args.py), 16384 above, 4096 and 2048 below.
- * - TRT-LLM max_num_tokens: 8192 (llm_args.py).
- * - llama.cpp -b 2048, in pieces of -ub 512; Ollama sends 512.
+ * - vLLM --max-num-batched-tokens: 8192 for a server on a device of 70 GiB and more that is no A100, 2048 on others
+ *   (vllm/engine/arg_utils.py, get_batch_defaults); one pool of a Spark counts as the former.
+ * - SGLang --chunked-prefill-size (server_args.py, _handle_gpu_memory_settings): 2048 below 35 GiB, 4096 below 60, 8192 below 160, 16384
+ *   above. Without a pool the class of a Spark is taken; SGLang itself takes 4096 where it cannot ask.
+ * - TRT-LLM max_num_tokens: 8192 (BuildConfig, which trtllm-serve takes its default from; the number is not confirmed).
+ * - llama.cpp -b 2048, in pieces of -ub 512 (common/common.h); Ollama passes its num_batch, 512, as both (api/types.go,
+ *   llm/llama_server.go: appendBatchArgs).
  * - transformers: the whole prompt at once.
  */
 static uint64_t default_batched_tokens(const struct uma_serve *serve) {
@@ -69,7 +73,8 @@ static uint64_t default_batched_tokens(const struct uma_serve *serve) {
 void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) {
     bool ggml = serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
     if (serve->sequences == 0)
-        serve->sequences = 1; /* llama-server has 4 slots that share one cache; Ollama's OLLAMA_NUM_PARALLEL is 1 */
+        serve->sequences = 1; /* llama-server's 4 slots share one cache of `-c` (tools/server/server.cpp: `-np` auto is 4, kv_unified);
+                               * Ollama's OLLAMA_NUM_PARALLEL is 1 since v0.10.0 (envconfig/config.go, PR 11330) */
     if (serve->context == 0)
         serve->context = default_context(model, serve);
     if (serve->prompt_tokens == 0 || serve->prompt_tokens > serve->context)
@@ -92,8 +97,10 @@ void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) 
         serve->key_format = ggml ? UMA_FORMAT_F16 : UMA_FORMAT_BF16;
     if (serve->value_format == UMA_FORMAT_UNKNOWN)
         serve->value_format = serve->key_format;
-    serve->flash_attention = settle(serve->flash_attention, UMA_YES); /* `-fa auto` turns it on where the device has kernels: CUDA has */
-    /* vLLM, SGLang and TRT-LLM capture graphs unless --enforce-eager/--disable-cuda-graph; llama.cpp captures the token graph of one batch. */
+    /* `-fa auto` is the default (common/common.h) and turns it on where the device has kernels: CUDA has. Ollama passes the same
+     * (llm/llama_server.go, appendFlashAttentionArgs). */
+    serve->flash_attention = settle(serve->flash_attention, UMA_YES);
+    /* vLLM, SGLang and TRT-LLM capture graphs unless told not to; llama.cpp captures the token graph of one batch. */
     serve->cuda_graphs = settle(serve->cuda_graphs, serve->engine == UMA_ENGINE_TRANSFORMERS ? UMA_NO : UMA_YES);
     serve->compile = settle(serve->compile, serve->engine == UMA_ENGINE_VLLM ? UMA_YES : UMA_NO); /* vLLM V1 compiles at -O2 by default */
 }

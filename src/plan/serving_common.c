@@ -52,26 +52,33 @@ static double attention_share(const struct uma_model *model, uint32_t tp) {
     return all > 0 ? kept / all : 1.0 / tp;
 }
 
-/* Layers of the fullest pipeline stage over all layers: what does not divide goes one each to the stages before the last
- * (vllm/distributed/utils.py, get_pp_indices). */
+/* Layers of the fullest pipeline stage over all layers: what does not divide goes one each to some of the stages, in every engine. */
 static double stage_share(const struct uma_model *model, uint32_t pp) {
     return model->layer_count ? (double)uma_divide_up(model->layer_count, pp) / model->layer_count : 1.0 / pp;
 }
 
 /*
- * With a pipeline the first stage has the embedding and the last the head, which are also the stages that what does not divide reaches last.
- * What the fullest stage has of the two, in bytes of layers less than a middle stage's.
+ * With a pipeline the first stage has the embedding and the last the head: what the fullest stage has of the two, in bytes of layers less
+ * than a middle stage's. vLLM gives layers that do not divide to the middle stages as long as there are enough of those
+ * (vllm/distributed/utils.py, get_pp_indices), so an end stage has one layer less. TensorRT-LLM gives them to the first stages
+ * (tensorrt_llm/mapping.py, pp_layers; PR 4399), the embedding's among them. SGLang of 2026 gives them to the last (srt/distributed/utils.py),
+ * but its one published figure is nearer to a stage of layers alone (issue 8337: 13.73 GB; 13.9 of layers, 14.1 with the head), which is
+ * what is taken.
  */
-static uint64_t stage_ends(const struct uma_model *model, uint32_t pp, uint64_t embedding, uint64_t head, uint64_t layers_bytes) {
+static uint64_t stage_ends(const struct uma_model *model, const struct uma_serve *serve, uint64_t embedding, uint64_t head,
+                           uint64_t layers_bytes) {
     uint64_t larger = embedding > head ? embedding : head;
-    if (pp < 3 || model->layer_count % pp == 0)
+    uint32_t pp = serve->pp, rest = model->layer_count % pp;
+    if (serve->engine == UMA_ENGINE_TRT_LLM || rest == 0 || rest + 2 > pp)
         return larger;
-    return uma_minus(larger, layers_bytes / uma_divide_up(model->layer_count, pp)); /* an end stage has one layer less */
+    return uma_minus(larger, layers_bytes / uma_divide_up(model->layer_count, pp));
 }
 
 /*
- * MXFP4 experts are padded to what the kernels take: Marlin (Ampere, Ada and consumer Blackwell with GB10) wants the rank's share of the
- * intermediate size in multiples of 128 and the hidden size in multiples of 256 (vllm/model_executor/layers/quantization/mxfp4.py).
+ * MXFP4 experts are padded to what the kernels take: Marlin wants the rank's share of the intermediate size in multiples of 128 and the
+ * hidden size in multiples of 256 (vllm/model_executor/layers/fused_moe/oracle/mxfp4.py, mxfp4_round_up_hidden_size_and_intermediate_size;
+ * quantization/mxfp4.py before). That vLLM picks Marlin on a GB10 is not confirmed; the TensorRT-LLM kernels' 256 and 256 come to more,
+ * FlashInfer's CUTLASS kernels' 128 and 128 to less.
  */
 static double mxfp4_growth(const struct uma_model *model, uint32_t tp) {
     double stored = 0, padded = 0;
@@ -86,8 +93,10 @@ static double mxfp4_growth(const struct uma_model *model, uint32_t tp) {
     return stored > 0 ? padded / stored - 1 : 0;
 }
 
-/* kv_b_proj is folded into q and o at decode. Of a 16-bit matrix these are views; of a quantised one dequantised copies
- * (process_weights_after_loading of vllm/model_executor/layers/attention/mla_attention.py: W_UK_T and W_UV). */
+/* kv_b_proj is folded into q and o at decode: W_UK_T and W_UV are a transposed and a permuted view of it, of a quantised one views of its
+ * dequantised copy (process_weights_after_loading of vllm/model_executor/layers/attention/mla_attention.py, in older releases of
+ * v1/attention/backends/mla/common.py). A backend that makes them contiguous holds a copy of a 16-bit matrix as well; that CUDA's
+ * do not is not confirmed. */
 static uint64_t absorbed_bytes(const struct uma_model *model, const struct uma_serve *serve, uint32_t tp) {
     uint64_t bytes = 0;
     if (wide(format_of(model, serve, UMA_CLASS_ATTENTION)))
@@ -139,7 +148,7 @@ void uma_serve_rank_weights(const struct uma_model *model, const struct uma_serv
         for (unsigned c = UMA_CLASS_NORM; c <= UMA_CLASS_ROUTER; c++)
             layers = uma_plus(layers, w.classes[c]);
         /* a tied head is a copy of the embedding on the last stage */
-        w.classes[UMA_CLASS_EMBEDDING] = stage_ends(model, pp, w.classes[UMA_CLASS_EMBEDDING], w.classes[UMA_CLASS_LM_HEAD], layers);
+        w.classes[UMA_CLASS_EMBEDDING] = stage_ends(model, serve, w.classes[UMA_CLASS_EMBEDDING], w.classes[UMA_CLASS_LM_HEAD], layers);
         w.classes[UMA_CLASS_LM_HEAD] = 0;
     }
     if (model->vocab && serve->engine != UMA_ENGINE_TRT_LLM) { /* DEFAULT_VOCAB_PADDING_SIZE of vocab_parallel_embedding.py is 64 */
@@ -290,9 +299,11 @@ uint64_t uma_serve_budget_kv(const struct uma_serve_budget *budget, double fract
 }
 
 /*
- * vLLM: 0.92 (0.9 before it). TensorRT-LLM: 0.9 (KvCacheConfig). SGLang: what is left after a reserve of 512 MiB, 1.5 MiB a token of a prefill
- * chunk, 2 MiB a captured batch size and 1 GiB for each eight ranks, of 10 GiB at least on a device of more than 60 GiB (server_args.py);
- * 0.88 where the device is not known.
+ * vLLM: 0.92 (vllm/config/cache.py, seen at v0.25 and v0.30; 0.9 in 2025). TensorRT-LLM: 0.9 (commands/serve.py; _util.py,
+ * _get_free_gpu_memory_fraction). SGLang (server_args.py, _handle_gpu_memory_settings): what is left after a reserve of 512 MiB, 1.5 MiB a
+ * token of a prefill chunk and of 2048 at least, 2 MiB for each sequence of the largest captured batch and 1 GiB for each eight ranks, of
+ * 10 GiB at least on a device of more than 60 GiB; 0.88 where the device is not known. It takes more off for images, speculation and data
+ * parallel attention, which is not counted here.
  */
 double uma_serve_default_fraction(const struct uma_serve *serve) {
     const double mib = 0x1p20;
@@ -305,7 +316,8 @@ double uma_serve_default_fraction(const struct uma_serve *serve) {
         if (serve->pool == 0)
             return 0.88;
         double pool = (double)serve->pool / mib, ranks = (double)at_least_one(serve->tp) * at_least_one(serve->pp);
-        double reserve = 512 + 1.5 * (double)serve->batched_tokens + ranks / 8 * 1024 + 2.0 * uma_serve_graph_batch(serve);
+        double chunk = serve->batched_tokens > 2048 ? (double)serve->batched_tokens : 2048;
+        double reserve = 512 + 1.5 * chunk + ranks / 8 * 1024 + 2.0 * uma_serve_graph_batch(serve);
         if (pool > 60 * 1024 && reserve < 10 * 1024)
             reserve = 10 * 1024;
         return pool > reserve ? (pool - reserve) / pool : 0;
@@ -322,7 +334,7 @@ double uma_serve_fraction(uint64_t needed, uint64_t of) {
     return r < 1 ? r : 1;
 }
 
-/* --cuda-graph-max-bs by the size of the device and the ranks (server_args.py). */
+/* The largest captured batch by the size of the device and the tensor-parallel ranks (server_args.py, _handle_gpu_memory_settings). */
 uint32_t uma_serve_graph_batch(const struct uma_serve *serve) {
     const uint64_t gib = UINT64_C(1) << 30;
     bool many = serve->tp >= 4;

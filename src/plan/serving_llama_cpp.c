@@ -55,7 +55,8 @@ static uint64_t gguf_bytes(const struct uma_model *model, const struct uma_serve
 }
 
 static bool uses_mmap(const struct uma_serve *serve) {
-    return serve->loader == UMA_LOADER_DEFAULT || serve->loader == UMA_LOADER_MMAP;
+    enum uma_loader loader = serve->loader == UMA_LOADER_DEFAULT ? uma_load_default(serve->engine) : serve->loader;
+    return loader == UMA_LOADER_MMAP;
 }
 
 static void add_weights(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve) {
@@ -84,7 +85,8 @@ static void add_weights(struct uma_estimate *e, const struct uma_model *model, c
     if (serve->draft_bytes > 0)
         uma_estimate_add(e, UMA_TERM_WEIGHTS, serve->draft_bytes, 0, 0.1, "draft model's file", "draft model", "weights and cache");
     /* A tied GGUF has one tensor for both ends: the token embedding is looked up on the host, the output matrix is a second copy on the
-     * device (llama-model.cpp, TENSOR_DUPLICATED). Mapped, the host's copy is page cache; read with --no-mmap it is memory. */
+     * device (llama-model.cpp, TENSOR_DUPLICATED: llama-model-loader.cpp makes it again unless both are in one buffer type). Mapped, the
+     * host's copy is page cache; read, it is memory. */
     uint64_t embedding = gguf_bytes(model, serve, UMA_CLASS_EMBEDDING);
     if (model->tied && !uses_mmap(serve) && embedding > 0)
         uma_estimate_add(e, UMA_TERM_OVERHEAD, embedding, 1, 0, "llama-model.cpp: TENSOR_DUPLICATED", "second copy of the embedding",
@@ -113,8 +115,10 @@ static void add_buffers(struct uma_estimate *e, const struct uma_model *model, c
 static void advise_llama(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve) {
     uma_estimate_flag(e, "-c %" PRIu64 "  all slots share it; without -c the model's own %" PRIu64 " are taken, and allocated at once",
                       uma_times(serve->context, serve->sequences), model->max_position);
-    uma_estimate_flag(e, "-ngl 99  on one pool a layer left on the CPU takes the same memory and runs slower");
-    uma_estimate_flag(e, "--no-mmap  on one pool a mapped file is page cache beside the copy that CUDA gets");
+    /* `-ngl auto` with --fit is the default and takes layers off the device where free memory is short; any number above the layers is all. */
+    uma_estimate_flag(e, "-ngl 999  on one pool a layer left on the CPU takes the same memory and runs slower");
+    /* --load-mode came with PR 20834 and --no-mmap went with PR 28334, both in 2026; ik_llama.cpp has --no-mmap alone */
+    uma_estimate_flag(e, "--load-mode dio  reads past the page cache, which is of the same pool; --no-mmap where that is not known");
     if (serve->flash_attention == UMA_NO)
         uma_estimate_flag(e, "-fa on  no scores of the whole context, and a quantised V cache becomes possible");
     if (uma_format_bits(serve->key_format) >= 16)
@@ -128,13 +132,21 @@ static void advise_llama(struct uma_estimate *e, const struct uma_model *model, 
 }
 
 static void advise_ollama(struct uma_estimate *e, const struct uma_serve *serve) {
-    uma_estimate_flag(e, "OLLAMA_CONTEXT_LENGTH=%" PRIu64 "  by default it goes by the size of memory: 256k tokens from 48 GiB on",
+    uma_estimate_flag(e, "OLLAMA_CONTEXT_LENGTH=%" PRIu64 "  by default it goes by the size of memory: 256k tokens from 47 GiB on",
                       serve->context);
     uma_estimate_flag(e, "OLLAMA_NUM_PARALLEL=%" PRIu64 "  the cache is context x this", serve->sequences);
     if (uma_format_bits(serve->key_format) >= 16)
         uma_estimate_flag(e, "OLLAMA_KV_CACHE_TYPE=q8_0 with OLLAMA_FLASH_ATTENTION=1  the cache shrinks to 53 %%");
-    uma_estimate_flag(e, "OLLAMA_MAX_LOADED_MODELS=1  a second model stays loaded for OLLAMA_KEEP_ALIVE (5 minutes)");
+    uma_estimate_flag(e, "OLLAMA_MAX_LOADED_MODELS=1  by default 3 stay loaded, each for OLLAMA_KEEP_ALIVE (5 minutes)");
     uma_estimate_warn(e, "`ollama ps` shows what was predicted at the start, not what is used: 29 GB against 23 GiB (ollama/ollama#6160)");
+}
+
+/* Ollama's llama-server inherits its environment and gets no flag for this (llm/llama_server.go; ollama issue 18264: 8.3 GiB in a day). */
+static void warn_of_prompt_cache(struct uma_estimate *e, enum uma_engine engine) {
+    uma_estimate_warn(e,
+                      "llama-server keeps caches of earlier prompts in host memory, up to 8 GiB that one pool has to find and that are not "
+                      "in this estimate: %s turns it off (llama.cpp PR 16391)",
+                      engine == UMA_ENGINE_OLLAMA ? "LLAMA_ARG_CACHE_RAM=0 in Ollama's environment" : "--cache-ram 0");
 }
 
 int uma_plan_serve_llama_cpp(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate,
@@ -167,6 +179,7 @@ int uma_plan_serve_llama_cpp(const struct uma_model *model, const struct uma_ser
         advise_ollama(&e, serve);
     else
         advise_llama(&e, model, serve);
+    warn_of_prompt_cache(&e, serve->engine);
     *ret_estimate = e;
     return 0;
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SGLang. --mem-fraction-static is a fraction of what is free once the process and its NCCL stand, and it counts the weights and the KV pool
- * alone: pool = free after the weights - free before them x (1 - fraction) (model_runner.py, profile_max_num_token). Activations and CUDA
- * graphs live in the rest. So a start that fails at the weights needs a HIGHER fraction, one that fails while capturing graphs or serving a
- * LOWER one.
+ * alone: pool = free after the weights - free before them x (1 - fraction) (model_executor/model_runner_kv_cache_mixin.py,
+ * profile_max_num_token; in model_runner.py before). Activations and CUDA graphs live in the rest. So a start that fails at the weights needs
+ * a HIGHER fraction, one that fails while capturing graphs or serving a LOWER one.
  */
 #include "plan/serving.h"
 
 #include "plan/serving_common.h"
 
-/* What server_args.py reserves for one captured batch size. */
+/* What server_args.py reserves for each sequence of the largest captured batch. */
 static const uint64_t graph_bytes_per_batch = UINT64_C(2) << 20;
-/* FlashInfer's workspace is 384 MiB (model_runner.py, global_workspace); cuBLAS's and loaded kernels come to the rest. */
+/* FlashInfer's workspace is 384 MiB (environ.py, SGLANG_FLASHINFER_WORKSPACE_SIZE; 512 for some Qwen architectures); cuBLAS's and loaded
+ * kernels come to the rest. */
 static const uint64_t workspaces = UINT64_C(512) << 20;
 /* Tokenizer, scheduler and detokenizer are processes that import torch. Assumed to come to what vLLM's do: no measurement of SGLang's was found. */
 static const uint64_t host_bytes = UINT64_C(3) << 30, host_high = UINT64_C(4608) << 20;
@@ -34,9 +35,9 @@ static void add_outside(const struct uma_model *model, const struct uma_serve *s
                      (unsigned long long)per_token, (unsigned long long)serve->sequences, (unsigned long long)model->vocab);
     uint64_t graphs = serve->cuda_graphs == UMA_NO ? 0 : uma_times(uma_serve_graph_batch(serve), graph_bytes_per_batch);
     if (graphs)
-        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, graphs, 0.6, 3, "sglang server_args.py: 2 MB per captured batch size",
-                         "CUDA graphs", "--cuda-graph-max-bs %u x 2 MiB", uma_serve_graph_batch(serve));
-    uma_estimate_add(estimate, UMA_TERM_OVERHEAD, workspaces, 0.3, 1, "sglang model_runner.py: FlashInfer workspace", "workspaces",
+        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, graphs, 0.6, 3, "sglang server_args.py: 2 MiB x largest captured batch",
+                         "CUDA graphs", "largest captured batch %u x 2 MiB", uma_serve_graph_batch(serve));
+    uma_estimate_add(estimate, UMA_TERM_OVERHEAD, workspaces, 0.3, 1, "sglang environ.py: SGLANG_FLASHINFER_WORKSPACE_SIZE", "workspaces",
                      "384 MiB + cuBLAS and kernels");
     uint64_t nccl = uma_serve_nccl_bytes(serve);
     if (nccl) /* 1.77..2.01 GB a rank with eight H200 */
@@ -52,10 +53,12 @@ static void add_flags(const struct uma_serve *serve, const struct uma_serve_budg
     uma_estimate_flag(estimate, "--context-length %llu", (unsigned long long)serve->context);
     uma_estimate_flag(estimate, "--max-running-requests %llu", (unsigned long long)serve->sequences);
     uma_estimate_flag(estimate, "--chunked-prefill-size %llu", (unsigned long long)serve->batched_tokens);
+    /* Named anew in 2026 (sglang PR 23906); server_args.py still takes --disable-cuda-graph and --cuda-graph-max-bs, with a warning. */
     if (serve->cuda_graphs == UMA_NO)
-        uma_estimate_flag(estimate, "--disable-cuda-graph");
+        uma_estimate_flag(estimate, "--cuda-graph-backend-decode=disabled  --disable-cuda-graph in releases before May 2026");
     else
-        uma_estimate_flag(estimate, "--cuda-graph-max-bs %u", uma_serve_graph_batch(serve));
+        uma_estimate_flag(estimate, "--cuda-graph-max-bs-decode %u  --cuda-graph-max-bs in releases before May 2026",
+                          uma_serve_graph_batch(serve));
 }
 
 int uma_plan_serve_sglang(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate,

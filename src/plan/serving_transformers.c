@@ -72,6 +72,10 @@ static uint64_t dequantised(const struct uma_model *model, const struct uma_serv
     return bits > 0 && bits < 6 ? uma_times(2, uma_times(w->ffn, model->hidden)) : 0;
 }
 
+/*
+ * Which positions get logits: generate() asks for the last alone since 4.45 (PR 31292, first Llama and Mistral; num_logits_to_keep, since 4.49
+ * logits_to_keep), before that all did and were converted to fp32.
+ */
 struct prefill {
     uint64_t tokens, chunk; /* of all sequences */
     uint64_t layer, scores, logits, hidden;
@@ -123,7 +127,8 @@ static void advise(struct uma_estimate *e, const struct uma_serve *serve, const 
     if (p->chunk > 4096)
         uma_estimate_flag(e, "prefill_chunk_size=2048 in generate(): activations of %" PRIu64 " prompt tokens shrink to those of 2048",
                           p->chunk);
-    uma_estimate_flag(e, "device_map=\"cuda\", low_cpu_mem_usage: tensors go to the device one by one; a model made on the CPU and moved "
+    /* low_cpu_mem_usage, which asked for the same, is ignored since 2025 (transformers PR 36963, PR 38792) */
+    uma_estimate_flag(e, "device_map=\"cuda\" in from_pretrained(): tensors go to the device one by one; a model made on the CPU and moved "
                          "with .to(\"cuda\") is in the one pool twice");
     if (uma_format_bits(serve->key_format) >= 16)
         uma_estimate_flag(e, "cache_implementation=\"quantized\" in generate(): a cache of 4 or 2 bits beside a 16-bit rest of 128 tokens");

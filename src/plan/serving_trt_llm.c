@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TensorRT-LLM. free_gpu_memory_fraction is a fraction of what is free after the weights are loaded and a step of the largest size has run;
- * that much becomes KV cache, in blocks of 32 tokens (tensorrt_llm/_torch/pyexecutor/_util.py, KvCacheCreator). A sequence keeps max_seq_len.
+ * TensorRT-LLM. free_gpu_memory_fraction is a fraction of what is free after the weights are loaded and a step of the largest size has run:
+ * cache = (total - peak, everything outside of torch included) x fraction (tensorrt_llm/_torch/pyexecutor/_util.py, KvCacheCreator,
+ * _cal_max_tokens), in blocks of 32 tokens. A sequence keeps max_seq_len.
  */
 #include "plan/serving.h"
 

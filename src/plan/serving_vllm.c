@@ -2,26 +2,30 @@
 /*
  * vLLM. --gpu-memory-utilization is a fraction of all of the device's memory, on a GB10 of the whole pool, and the engine takes all of it
  * whatever the model needs: after the weights are loaded it runs one step of the largest size, and what that leaves of the fraction becomes
- * KV cache (vllm/v1/worker/gpu_worker.py, determine_available_memory). The CUDA context stands outside of the fraction, and so do
- * the CUDA graphs, which are captured later, and the processes' own host memory.
+ * KV cache (vllm/v1/worker/gpu_worker.py, determine_available_memory). Counted is what grows after the first snapshot (mem_utils.py,
+ * memory_profiling), so the CUDA context stands outside of the fraction, and the processes' own host memory. What CUDA graphs will take is
+ * estimated and comes off as well since v0.21 (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS); before, they stood beside the fraction.
  */
 #include "plan/serving.h"
 
 #include "plan/serving_common.h"
 
 /*
- * Sequences that the sampler is warmed up with: max_num_seqs, 256 by default (1024 on devices of 70 GiB in newer versions:
- * EngineArgs.get_batch_defaults). The flags of the answer set it, so that the estimate holds.
+ * Sequences that the sampler is warmed up with: max_num_seqs, by default 256, and 1024 on a device of 70 GiB and more that is no A100
+ * (vllm/engine/arg_utils.py, get_batch_defaults). The flags of the answer set 256, so that the estimate holds.
  */
 enum { DEFAULT_SEQUENCES = 256 };
 /*
- * Bytes per logit while the warm-up samples with top-k and top-p. Fitted on vllm PR 10511: Llama-3-8B's profile peaked at 1.26 GiB with one
- * rank and with two, so no term divided by ranks explains it; 256 x 128256 logits at 37 B and 8192 hidden states do. Of that order is what
- * sampling holds: bf16 and fp32 logits 2 + 4, sorted values and int64 indices 4 + 8 and the sort's second copy of both, probabilities 4, a
- * mask 1. One model of one old release: the span is wide, and no other row checks it.
+ * Bytes per logit while the profile samples with top-k and top-p, counted, not fitted: logits in 16 bits and in fp32 (2 + 4), and of
+ * torch.sort the values and int64 indices and its second buffer for both (2 x 12) - the sorting sampler of
+ * vllm/v1/sample/ops/topk_topp_sampler.py. Checked on Llama-3-8B (PR 10511: 1.26 GiB with one rank and with two, so nothing that is
+ * divided by ranks; this gives 1.04) and Qwen3.8-27B on two RTX 5090 (club-3090 issue 1087: 1.59 GiB; 1.82). Its FlashInfer and Triton paths,
+ * the default of 2026, hold 14 (logits 2 + 4, masked logits or noise 4, probabilities 4): 256 sequences take half, the 1024 of the default
+ * 1.9 times as much.
  */
-enum { LOGIT_BYTES = 37 };
-/* Graphs are captured for sizes up to 512 tokens (1, 2, 4, then steps of 8 to 256 and of 16 to 512). */
+enum { LOGIT_BYTES = 30 };
+/* Graphs are captured for sizes up to 512 tokens: 1, 2, 4, then steps of 8 to 256 and of 16 to 512, and never above twice max_num_seqs
+ * (vllm/config/vllm.py, _set_cudagraph_sizes). */
 enum { GRAPH_TOKENS = 512, GRAPH_SIZES = 51 };
 /* Nodes and kernel arguments of one captured layer and size. Chosen so that with one step's activations it gives the 0.07..0.09 GiB that vLLM
  * reports as really taken (DeepSeek-V4-Flash on one GB10, Qwen3.8-27B on two RTX 5090), where its own estimates were 0.13..0.68. */
@@ -57,6 +61,10 @@ static uint64_t add_vision(const struct uma_model *model, const struct uma_serve
     return tower;
 }
 
+/*
+ * The widest layer is what mainline's code holds. DeepSeek-V4-Flash on one GB10 peaked at 680 kB a token, two and a half times that: it was
+ * served by a fork with EXL3 experts and kernels of its own (MiaAI-Lab/DeepSeek-v4-Flash-One-DGX-Spark), of whose buffers nothing is known.
+ */
 static void add_activations(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate) {
     uint64_t tower = add_vision(model, serve, estimate);
     uint64_t per_token = uma_serve_token_bytes(model, serve->tp), layer = uma_times(serve->batched_tokens, per_token);
@@ -71,7 +79,7 @@ static void add_activations(const struct uma_model *model, const struct uma_serv
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, layer, 0.3, 1, source, "profile run: widest layer", "%llu tokens x %llu B",
                          (unsigned long long)serve->batched_tokens, (unsigned long long)per_token);
     else
-        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, logits, 0.5, 0.5, source, "profile run: sampling",
+        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, logits, 0.5, 0.9, source, "profile run: sampling",
                          "%llu sequences x %llu vocab x %d B + %llu tokens x %u hidden x 4 B", (unsigned long long)sampled,
                          (unsigned long long)model->vocab, LOGIT_BYTES, (unsigned long long)serve->batched_tokens, model->hidden);
 }
@@ -93,6 +101,11 @@ void uma_serve_fixed_vllm(const struct uma_model *model, const struct uma_serve 
     if (nccl)
         uma_estimate_add(estimate, UMA_TERM_OVERHEAD, nccl, 0.5, 3, "AIConfigurator systems/*.yaml nccl_mem; vllm PR 10511", "NCCL",
                          "342 MiB for 2 ranks, 392 MiB for more");
+    uint64_t graphs = graph_bytes(model, serve);
+    if (graphs)
+        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, graphs, 0.4, 4, "measured on a GB10 and on RTX 5090: 0.07..0.09 GiB",
+                         "CUDA graphs", "%d tokens of activations + %u layers x %d sizes x 16 KiB", GRAPH_TOKENS, model->layer_count,
+                         GRAPH_SIZES);
     uma_estimate_sum(estimate);
     *ret_budget = (struct uma_serve_budget){ .of = serve->pool, .fixed = estimate->total };
 }
@@ -104,7 +117,8 @@ static void add_flags(const struct uma_serve *serve, uint64_t fixed, uint64_t ne
     uma_estimate_flag(estimate, "--max-model-len %llu", (unsigned long long)serve->context);
     uma_estimate_flag(estimate, "--max-num-seqs %llu", (unsigned long long)sampled_sequences(serve));
     uma_estimate_flag(estimate, "--max-num-batched-tokens %llu", (unsigned long long)serve->batched_tokens);
-    uma_estimate_flag(estimate, "--kv-cache-memory-bytes %llu", (unsigned long long)needed);
+    /* config/cache.py: not None, it makes the engine ignore --gpu-memory-utilization */
+    uma_estimate_flag(estimate, "--kv-cache-memory-bytes %llu  takes the place of the fraction", (unsigned long long)needed);
     if (serve->cuda_graphs == UMA_NO)
         uma_estimate_flag(estimate, "--enforce-eager");
 }
@@ -115,14 +129,9 @@ int uma_plan_serve_vllm(const struct uma_model *model, const struct uma_serve *s
     struct uma_estimate estimate = { 0 };
     struct uma_serve_budget budget;
     uma_serve_fixed_vllm(model, serve, &estimate, &budget);
-    uint64_t needed = uma_serve_kv_bytes(model, serve, serve->context, serve->sequences), graphs = graph_bytes(model, serve);
+    uint64_t needed = uma_serve_kv_bytes(model, serve, serve->context, serve->sequences);
     uma_serve_add_kv(model, serve, &budget, needed, &estimate);
-    uint32_t within = estimate.term_count;
-    if (graphs)
-        uma_estimate_add(&estimate, UMA_TERM_COMPUTE_BUFFERS, graphs, 0.4, 4, "measured on a GB10 and on RTX 5090: 0.07..0.09 GiB",
-                         "CUDA graphs", "%d tokens of activations + %u layers x %d sizes x 16 KiB", GRAPH_TOKENS, model->layer_count,
-                         GRAPH_SIZES);
-    uma_serve_sum_within(serve, &budget, within, &estimate);
+    uma_serve_sum_within(serve, &budget, estimate.term_count, &estimate);
     add_flags(serve, budget.fixed, needed, &estimate);
     uma_serve_finish(model, serve, host_bytes, host_high, &estimate);
     uma_estimate_warn(&estimate,

@@ -25,6 +25,19 @@ static void mapped_files_cost_free_pages_and_no_available_memory(void **state) {
     assert_false(uma_usable(load.seconds.validity));
 }
 
+/* llama.cpp PR 26081 and Ollama's appendLoadModeArgs: neither maps for a GPU that shares the pool. */
+static void engines_of_gguf_do_not_map_in_one_pool(void **state) {
+    (void)state;
+    assert_int_equal(uma_load_default(UMA_ENGINE_LLAMA_CPP), UMA_LOADER_EAGER);
+    assert_int_equal(uma_load_default(UMA_ENGINE_OLLAMA), UMA_LOADER_DIRECT);
+    assert_int_equal(uma_load_default(UMA_ENGINE_SGLANG), UMA_LOADER_MMAP);
+    struct uma_model model = of_files(4 * GIB, 4 * GIB, GIB);
+    struct uma_load load;
+    uma_plan_load(&model, UMA_ENGINE_OLLAMA, UMA_LOADER_DEFAULT, 4 * GIB, 0, &load);
+    assert_int_equal(load.page_cache, 0);
+    assert_int_equal(load.staging, GIB / 4);
+}
+
 /* sglang PR 20580: an 81.6 GB skeleton and a list of the checkpoint's 75 GB peaked at 157 GB, and at 81.6 GB after streaming. */
 static void a_whole_state_dict_is_held_twice(void **state) {
     (void)state;
@@ -97,6 +110,7 @@ int main(void) {
         cmocka_unit_test(direct_reading_leaves_no_cache),
         cmocka_unit_test(seconds_need_a_speed_and_skip_what_is_cached),
         cmocka_unit_test(sums_saturate),
+        cmocka_unit_test(engines_of_gguf_do_not_map_in_one_pool),
         cmocka_unit_test(loaders_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,8 @@ static void every_engine_has_its_context(void **state) {
     assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_LLAMA_CPP }).context, 40960);
     assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA }).context, 40960);
     assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA, .pool = 30 * UMA_GIB }).context, 32768);
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA, .pool = 23 * UMA_GIB }).context, 32768);
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA, .pool = 47 * UMA_GIB }).context, 40960);
     assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA, .pool = 16 * UMA_GIB }).context, 4096);
     assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_TRANSFORMERS, .prompt_tokens = 1000 }).context, 3048);
     t.model.max_position = 0;

@@ -52,6 +52,13 @@ static void the_fullest_pipeline_stage_counts(void **state) {
     struct uma_rank_weights w = weights_of(model, UMA_ENGINE_SGLANG, 8, 4);
     assert_int_equal(w.classes[UMA_CLASS_LM_HEAD] + w.classes[UMA_CLASS_EMBEDDING], 0);
     assert_within(w.total, 13.73 * (double)GIB, 0.02);
+    /* TensorRT-LLM's fullest stages are the first, one of which has the embedding as well; so is vLLM's first when only the last is spared */
+    w = weights_of(model, UMA_ENGINE_TRT_LLM, 8, 4);
+    assert_within(w.classes[UMA_CLASS_EMBEDDING], UINT64_C(151936) * 4096 * 2 / 8, 0.001);
+    assert_int_equal(weights_of(model, UMA_ENGINE_VLLM, 8, 4).classes[UMA_CLASS_EMBEDDING], 0);
+    model->layer_count = 95; /* 3 over: all but the last */
+    assert_within(weights_of(model, UMA_ENGINE_VLLM, 8, 4).classes[UMA_CLASS_EMBEDDING], UINT64_C(151936) * 4096 * 2 / 8, 0.001);
+    model->layer_count = 94;
     w = weights_of(model, UMA_ENGINE_SGLANG, 8, 2); /* 47 each, and the embedding or the head */
     assert_within(w.classes[UMA_CLASS_EMBEDDING], UINT64_C(151936) * 4096 * 2 / 8, 0.001);
 }
@@ -130,6 +137,10 @@ static void fractions_by_default(void **state) {
     serve.batched_tokens = 16384;
     f = uma_serve_default_fraction(&serve);
     assert_true(f > 0.857 && f < 0.859);
+    serve.pool = 40 * GIB; /* 512 + 1.5 x 2048 + 128 + 2 x 32 MiB: a chunk counts 2048 tokens at least */
+    serve.batched_tokens = 256;
+    f = uma_serve_default_fraction(&serve);
+    assert_true(f > 0.907 && f < 0.909);
     serve.pool = 0;
     assert_true(uma_serve_default_fraction(&serve) == 0.88);
     serve.engine = UMA_ENGINE_LLAMA_CPP;

@@ -12,6 +12,13 @@ static struct uma_estimate plan(const struct uma_model *model, struct uma_serve 
     return e;
 }
 
+static bool warns_of(const struct uma_estimate *e, const char *words) {
+    for (uint32_t i = 0; i < e->warning_count; i++)
+        if (strstr(e->warnings[i], words))
+            return true;
+    return false;
+}
+
 static bool has_flag(const struct uma_estimate *e, const char *start) {
     for (uint32_t i = 0; i < e->flag_count; i++)
         if (strncmp(e->flags[i], start, strlen(start)) == 0)
@@ -33,7 +40,11 @@ static void buffers_add_up_to_what_the_program_prints(void **state) {
     assert_int_equal(e.device, e.total + e.context);
     assert_true(e.device_high > e.device);
     assert_true(has_flag(&e, "-c 8192"));
-    assert_true(has_flag(&e, "--no-mmap"));
+    assert_true(has_flag(&e, "--load-mode dio"));
+    assert_true(has_flag(&e, "-ngl 999"));
+    assert_true(warns_of(&e, "--cache-ram 0"));
+    assert_string_equal(e.load.loader, "eager");
+    assert_int_equal(e.load.staging, 4 << 20);
     assert_true(has_flag(&e, "-ub 512"));
     assert_true(has_flag(&e, "--cache-type-k q8_0"));
     assert_false(has_flag(&e, "-fa on"));
@@ -69,9 +80,11 @@ static void a_tied_embedding_is_there_twice_unless_mapped(void **state) {
     struct test_model t;
     test_model_make(&t, "qwen3", SHAPE_QWEN3_06B, UMA_FORMAT_Q8_0);
     struct uma_serve serve = { .engine = UMA_ENGINE_LLAMA_CPP, .context = 4096, .gpu_layers = -1 };
-    uint64_t mapped = plan(&t.model, serve).total;
+    uint64_t unmapped = plan(&t.model, serve).total; /* as llama.cpp and Ollama load on a GPU that shares the pool */
+    serve.loader = UMA_LOADER_MMAP;
+    assert_int_equal(unmapped - plan(&t.model, serve).total, t.model.totals[UMA_CLASS_EMBEDDING].bytes);
     serve.loader = UMA_LOADER_EAGER;
-    assert_int_equal(plan(&t.model, serve).total - mapped, t.model.totals[UMA_CLASS_EMBEDDING].bytes);
+    assert_int_equal(plan(&t.model, serve).total, unmapped);
     test_model_make(&t, "qwen3", SHAPE_QWEN3_8B, UMA_FORMAT_Q8_0);
     assert_int_equal(plan(&t.model, serve).groups[UMA_TERM_WEIGHTS], uma_model_bytes(&t.model));
 }
@@ -115,6 +128,8 @@ static void ollama_has_its_own_words(void **state) {
     assert_true(has_flag(&e, "OLLAMA_NUM_PARALLEL=4"));
     assert_true(has_flag(&e, "OLLAMA_CONTEXT_LENGTH=8192"));
     assert_true(has_flag(&e, "OLLAMA_KV_CACHE_TYPE=q8_0"));
+    assert_true(warns_of(&e, "LLAMA_ARG_CACHE_RAM=0"));
+    assert_string_equal(e.load.loader, "direct"); /* on a GPU that shares the pool */
     assert_false(has_flag(&e, "-c "));
 }
 
