@@ -4,6 +4,7 @@
  * must be there to link, and one machine folder goes all the way: read, judged, written, parsed, redacted.
  */
 #include "uma.h"
+#include "uma_plan.h"
 
 #include "test.h"
 
@@ -80,7 +81,51 @@ static void names(void **state) {
     assert_null(uma_role_name(UMA_ROLE_UNKNOWN));
 }
 
+/* A model by name, a training job and a server of it, and what an engine makes of its share. */
+static void plan(void **state) {
+    struct uma_error err = { 0 };
+    struct uma_model *model = NULL;
+    struct uma_train train = { 0 };
+    struct uma_serve serve = { 0 };
+    struct uma_estimate estimate;
+    uint64_t bytes = 0, tokens = 0, sequences = 0;
+    (void)state;
+    assert_int_equal(uma_model_builtin("llama-3.1-8b", &model, &err), 0);
+    assert_true(uma_model_params(model) == UINT64_C(8030261248)); /* Meta's model card: 8.03 B */
+    assert_true(uma_model_bytes(model) == 2 * uma_model_params(model));
+    train.method = UMA_METHOD_LORA;
+    uma_train_defaults(model, &train);
+    assert_int_equal(uma_plan_train(model, &train, &estimate, &err), 0);
+    assert_true(estimate.total > uma_model_bytes(model) && estimate.device > estimate.total);
+    serve.engine = UMA_ENGINE_VLLM;
+    serve.fraction = 0.9;
+    serve.gpu_layers = -1;
+    uma_serve_defaults(model, &serve);
+    assert_int_equal(uma_plan_serve(model, &serve, &estimate, &err), 0);
+    assert_int_equal(uma_serve_capacity(model, &serve, UINT64_C(130) << 30, 8192, &bytes, &tokens, &sequences, &err), 0);
+    assert_true(tokens > 0 && sequences > 0 && bytes < UINT64_C(130) << 30);
+    assert_null(uma_model_free(model));
+}
+
+static void plan_mistakes(void **state) {
+    struct uma_error err = { 0 };
+    struct uma_model *model = NULL;
+    struct uma_shape shape = { 0 };
+    (void)state;
+    assert_true(uma_model_builtin("no such model", &model, &err) < 0);
+    assert_null(model); /* untouched */
+    assert_true(strstr(err.text, "no such model") != NULL);
+    assert_true(uma_model_open("/no/such/folder", &model, NULL) < 0);
+    assert_true(uma_model_from_config("bad", "{", 1, NULL, 0, &model, &err) < 0);
+    assert_true(uma_model_from_shape(&shape, &model, &err) < 0);
+    assert_null(model);
+    assert_null(uma_model_free(NULL));
+    assert_int_equal(uma_format_from_name("bfloat16"), UMA_FORMAT_BF16);
+    assert_int_equal(uma_format_bytes(UMA_FORMAT_NVFP4, 32), 18);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(read_judge_write), cmocka_unit_test(mistakes), cmocka_unit_test(names) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(read_judge_write), cmocka_unit_test(mistakes), cmocka_unit_test(names),
+                                        cmocka_unit_test(plan), cmocka_unit_test(plan_mistakes) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
