@@ -92,6 +92,23 @@ static void range(struct uma_text *text, uint64_t low, uint64_t high) {
     uma_layout_gib(text, high);
 }
 
+static void load_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_estimate *e) {
+    _cleanup_text_ struct uma_text line = { 0 };
+    uma_text_append(&line, e->load.loader);
+    if (e->load.page_cache) {
+        uma_text_append(&line, ", and ");
+        uma_layout_gib(&line, e->load.page_cache);
+        uma_text_append(&line, " of page cache");
+    }
+    if (uma_usable(e->load.seconds.validity)) {
+        uma_text_append(&line, ", ");
+        uma_text_duration(&line, e->load.seconds.value);
+    }
+    row(text, "while loading", e->load.peak);
+    uma_text_append(text, "   ");
+    uma_layout_wrap(text, style, line.data ? line.data : "", VALUE_COLUMN + 3, 0);
+}
+
 static void table_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer) {
     const struct uma_estimate *e = &answer->estimate;
     uma_layout_to_column(text, VALUE_COLUMN - 3);
@@ -126,20 +143,8 @@ static void table_text(struct uma_text *text, const struct uma_status_style *sty
     uma_text_append(text, "   up to ");
     uma_layout_gib(text, e->device_high);
     uma_text_char(text, '\n');
-    if (e->load.loader) {
-        row(text, "while loading", e->load.peak);
-        uma_text_printf(text, "   %s", e->load.loader);
-        if (e->load.page_cache) {
-            uma_text_append(text, ", and ");
-            uma_layout_gib(text, e->load.page_cache);
-            uma_text_append(text, " of page cache");
-        }
-        if (uma_usable(e->load.seconds.validity)) {
-            uma_text_append(text, ", ");
-            uma_text_duration(text, e->load.seconds.value);
-        }
-        uma_text_char(text, '\n');
-    }
+    if (e->load.loader)
+        load_text(text, style, e);
 }
 
 /* ---- the verdict -------------------------------------------------------------------------------------------- */

@@ -111,8 +111,8 @@ def options_of_help(text):
     names = set()
     for line in text.splitlines():
         m = re.match(r"^ {2,6}(-\w(?:, )?)?(--[a-z][a-z-]*)?", line)
-        if m and (m.group(1) or m.group(2)):
-            names |= {n for n in ((m.group(1) or "").rstrip(", "), m.group(2)) if n}
+        if m and (m.group(1) or m.group(2)):  # a line of options; it may have several
+            names |= {n for n in ((m.group(1) or "").rstrip(", "),) if n} | set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", line))
     return names
 
 
