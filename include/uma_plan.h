@@ -377,6 +377,7 @@ struct uma_kv_options {
     bool full_window;                         /* --swa-full: sliding layers keep the whole context */
     bool mla_expanded;                        /* MLA kept as full K and V (llama.cpp without mla) */
     bool mla_transposed;                      /* MLA keeps a transposed copy of the latent, too */
+    uint64_t batched_tokens;                  /* vLLM: a step's tokens, which sliding layers hold beside their windows; 0: not counted */
 };
 
 struct uma_kv {

@@ -48,7 +48,7 @@ static uint64_t default_context(const struct uma_model *model, const struct uma_
  *   (vllm/engine/arg_utils.py, get_batch_defaults); one pool of a Spark counts as the former.
  * - SGLang --chunked-prefill-size (server_args.py, _handle_gpu_memory_settings): 2048 below 35 GiB, 4096 below 60, 8192 below 160, 16384
  *   above. Without a pool the class of a Spark is taken; SGLang itself takes 4096 where it cannot ask.
- * - TRT-LLM max_num_tokens: 8192 (BuildConfig, which trtllm-serve takes its default from; the number is not confirmed).
+ * - TRT-LLM max_num_tokens: 8192 (tensorrt_llm/builder.py, BuildConfig, which trtllm-serve takes its default from).
  * - llama.cpp -b 2048, in pieces of -ub 512 (common/common.h); Ollama passes its num_batch, 512, as both (api/types.go,
  *   llm/llama_server.go: appendBatchArgs).
  * - transformers: the whole prompt at once.
@@ -137,7 +137,8 @@ void uma_serve_kv(const struct uma_model *model, const struct uma_serve *serve, 
                                            .ubatch = serve->ubatch,
                                            .full_window = serve->full_window,
                                            .mla_expanded = serve->mla_expanded,
-                                           .mla_transposed = serve->mla_transposed },
+                                           .mla_transposed = serve->mla_transposed,
+                                           .batched_tokens = serve->batched_tokens },
                  ret_kv);
 }
 

@@ -276,6 +276,7 @@ uint64_t uma_serve_kv_bytes(const struct uma_model *model, const struct uma_serv
         .sequences = sequences ? sequences : 1,
         .tp = at_least_one(serve->tp),
         .full_window = serve->full_window,
+        .batched_tokens = serve->batched_tokens,
     };
     struct uma_kv kv;
     uma_kv_cache(model, &options, &kv);

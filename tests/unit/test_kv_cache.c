@@ -108,6 +108,35 @@ static void windows_are_capped_and_padded(void **state) {
     assert_int_equal(kv.padding, 0); /* as many of each kind */
 }
 
+/* SlidingWindowSpec of vLLM: window - 1 + max_num_batched_tokens, in whole pages and one more, never more than the context. */
+static void a_step_is_held_beside_the_windows_once(void **state) {
+    (void)state;
+    uint64_t row = 2 * 8 * 64 * 2;
+    struct uma_kv_options options = { .engine = UMA_ENGINE_VLLM, .context = 131072, .sequences = 2 };
+    uint64_t without = cache(gpt_oss_120b, options).total;
+    options.batched_tokens = 8192;
+    assert_int_equal(cache(gpt_oss_120b, options).total - without, 18 * row * 8192);
+    options.sequences = 100;
+    assert_int_equal(cache(gpt_oss_120b, options).total - 50 * without, 18 * row * 8192);
+    options = (struct uma_kv_options){ .engine = UMA_ENGINE_VLLM, .context = 1024, .batched_tokens = 8192 };
+    assert_int_equal(cache(gpt_oss_120b, options).total, 36 * row * 1024);
+    options.batched_tokens = UINT64_MAX;
+    assert_int_equal(cache(gpt_oss_120b, options).total, 36 * row * 1024);
+    options.engine = UMA_ENGINE_SGLANG;
+    assert_int_equal(cache(gpt_oss_120b, options).total, 18 * row * (1024 + 128));
+}
+
+/* vLLM PR 36684: kinds within half of each other share groups of the larger's size. */
+static void kinds_of_about_one_size_share_groups(void **state) {
+    (void)state;
+    static const char seven[] =
+        "{'model_type': 'gpt_oss', 'hidden_size': 2880, 'num_hidden_layers': 7, 'num_attention_heads': 64, 'num_key_value_heads': 8,"
+        "'head_dim': 64, 'vocab_size': 201088, 'intermediate_size': 2880, 'num_local_experts': 128, 'sliding_window': 128}";
+    uint64_t row = 2 * 8 * 64 * 2;
+    struct uma_kv kv = cache(seven, (struct uma_kv_options){ .engine = UMA_ENGINE_VLLM, .context = 4096 });
+    assert_int_equal(kv.padding, row * 4096); /* 4 sliding and 3 full layers: one empty place among the full; groups of 3 leave 2 windows */
+}
+
 static void hybrid_pages_are_padded(void **state) {
     (void)state;
     struct uma_kv_options options = { .engine = UMA_ENGINE_VLLM, .context = 32768, .sequences = 4 };
@@ -174,7 +203,8 @@ static void keys_may_be_wider_than_values(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caches_are_what_engines_printed),       cmocka_unit_test(a_state_is_exact),
-        cmocka_unit_test(windows_are_capped_and_padded),         cmocka_unit_test(hybrid_pages_are_padded),
+        cmocka_unit_test(windows_are_capped_and_padded),         cmocka_unit_test(a_step_is_held_beside_the_windows_once),
+        cmocka_unit_test(kinds_of_about_one_size_share_groups),  cmocka_unit_test(hybrid_pages_are_padded),
         cmocka_unit_test(heads_are_divided_and_latents_are_not), cmocka_unit_test(sparse_latents_have_a_layout_of_their_own),
         cmocka_unit_test(layers_that_share_a_cache_have_none),   cmocka_unit_test(keys_may_be_wider_than_values),
     };

@@ -140,7 +140,7 @@ static struct cost layer_cost(const struct uma_model *model, uint32_t index, con
 }
 
 /* Tokens that a window really holds. llama.cpp adds the micro batch and rounds up to its cells; vLLM keeps whole pages, and one more
- * while the window moves across a page's edge. */
+ * because a window need not start at a page's edge (v1/kv_cache_interface.py, SlidingWindowSpec). */
 static uint64_t window_tokens(const struct uma_kv_options *options, uint64_t window) {
     if (is_llama(options))
         return round_up(uma_plus(window, options->ubatch ? options->ubatch : LLAMA_UBATCH), LLAMA_CELLS);
@@ -157,8 +157,21 @@ static uint64_t context_tokens(const struct uma_kv_options *options) {
     return round_up(options->context, unit);
 }
 
-/* vLLM's hybrid allocator: layers of each kind form groups of equal size, as large as the smallest kind (or the largest, when that is less
- * than a quarter more), filled up with layers that hold nothing; attention pages grow until a recurrent state fits into one. */
+/*
+ * While a step of a prompt is computed, vLLM's sliding layers hold its tokens beside the windows (SlidingWindowSpec: window - 1 +
+ * max_num_batched_tokens, the context at most), and it refuses to start where one sequence does not fit so. All sequences share a step, so it
+ * is counted once.
+ */
+static uint64_t step_bytes(const struct uma_kv_options *options, const struct cost *cost, uint64_t context, uint64_t kept) {
+    if (options->engine != UMA_ENGINE_VLLM || options->batched_tokens == 0 || cost->window == 0)
+        return 0;
+    uint64_t most = MIN_OF(context, window_tokens(options, uma_plus(cost->window - 1, options->batched_tokens)));
+    return uma_times(cost->row, uma_minus(most, kept));
+}
+
+/* vLLM's hybrid allocator (v1/core/kv_cache_utils.py): layers of each kind form groups of equal size, as large as the smallest kind (or the
+ * largest, when that is less than half more: PR 36684; a quarter more before March 2026, PR 29303), filled up with layers that hold nothing;
+ * attention pages grow until a recurrent state fits into one ("Setting attention block size ...", platforms/interface.py). */
 struct kinds {
     uint64_t n[3], row[3]; /* full, sliding, recurrent; row: bytes per token, of state for recurrent */
     uint64_t window;       /* tokens that a sliding layer holds */
@@ -172,7 +185,7 @@ static uint64_t group_size(const struct kinds *kinds) {
         least = least == 0 ? kinds->n[i] : MIN_OF(least, kinds->n[i]);
         most = MAX_OF(most, kinds->n[i]);
     }
-    return most * 4 < least * 5 ? most : least;
+    return most * 2 < least * 3 ? most : least;
 }
 
 static uint64_t hybrid_padding(const struct kinds *kinds, uint64_t context) {
@@ -198,10 +211,12 @@ void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *op
     struct uma_kv kv = { 0 };
     struct kinds kinds = { 0 };
     uint64_t context = context_tokens(options), sequences = options->sequences ? options->sequences : 1;
+    uint64_t step = 0;       /* once for all sequences */
     uint64_t extra_bits = 0; /* 1/256 bytes, for rows that are not kept for every token */
     for (uint32_t i = 0; i < model->layer_count; i++) {
         struct cost cost = layer_cost(model, i, options);
         uint64_t kept = cost.window ? MIN_OF(context, window_tokens(options, cost.window)) : context;
+        step = uma_plus(step, step_bytes(options, &cost, context, kept));
         unsigned kind = cost.state ? 2 : cost.window ? 1 : 0;
         kv.per_token = uma_plus(kv.per_token, cost.row);
         if (!cost.window)
@@ -226,6 +241,6 @@ void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *op
         kv.sequence = uma_plus(kv.sequence, padding);
         kv.padding = uma_times(padding, sequences);
     }
-    kv.total = uma_times(kv.sequence, sequences);
+    kv.total = uma_plus(uma_times(kv.sequence, sequences), step);
     *ret_kv = kv;
 }
