@@ -571,6 +571,7 @@ struct uma_train {
     uint32_t compute_capability;       /* of the GPU, x 10: 80, 90, 100, 121; 0: not stated. Decides the libraries' workspaces */
     enum uma_loader loader;            /* DEFAULT: the framework's; where the job begins with random weights, none */
     double read_bytes_per_second;      /* storage; 0: not known */
+    uint32_t torch_release;            /* 1000 x major + minor (2.1: 2001); 0: a current one. Before 2.1 AdamW's step takes more */
 };
 
 /* Parts whose activations selective checkpointing computes again (Megatron --recompute-modules). */

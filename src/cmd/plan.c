@@ -47,6 +47,7 @@ static const char usage[] =
     "      --recompute-modules LIST  core_attn,mlp,moe,moe_act,layernorm,mla_up_proj,shared_experts\n"
     "      --dropout --transformer-engine --deterministic --grouped-gemm yes|no, --vocab-multiple --compute-capability N\n"
     "      --generation SIZE --group-size N   grpo: the generation engine's share, completions per prompt\n"
+    "      --torch RELEASE      of torch (a current one); before 2.1 AdamW's step takes more\n"
     "      --worksheet          the simple accounting sheet beside the estimate\n"
     "\n"
     "serve\n"

@@ -208,6 +208,24 @@ static int set_capability(struct uma_plan_request *request, const char *value, s
     return 0;
 }
 
+/* "2.0", "2.10": 1000 x major + minor. */
+static int set_torch(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    unsigned major = 0, minor = 0;
+    const char *dot = strchr(value, '.');
+    bool digits = dot && dot > value && dot[1] != '\0' && strlen(value) <= 6;
+    for (const char *at = value; digits && *at; at++) {
+        if (at == dot)
+            continue;
+        digits = *at >= '0' && *at <= '9';
+        unsigned *part = at < dot ? &major : &minor;
+        *part = *part * 10 + (unsigned)(*at - '0');
+    }
+    if (!digits || major < 1 || major > 9 || minor > 999)
+        return uma_plan_invalid(err, value, "a release of torch such as 2.0");
+    request->job.train.torch_release = major * 1000 + minor;
+    return 0;
+}
+
 static int set_budget(struct uma_plan_request *request, const char *value, struct uma_error *err) {
     int r = uma_parse_size(value, &request->budget.value, err);
     if (r >= 0)
@@ -309,6 +327,7 @@ static const struct entry table[] = {
     { "grouped-gemm", TRUTH, TRAIN, AT(job.train.grouped_gemm), PLAIN },
     { "vocab-multiple", COUNT32, TRAIN, AT(job.train.vocab_multiple), PLAIN },
     { "compute-capability", SPECIAL, TRAIN, 0, NULL, 0, set_capability },
+    { "torch", SPECIAL, TRAIN, 0, NULL, 0, set_torch },
     { "worksheet", FLAG, TRAIN, AT(worksheet), PLAIN },
 
     { "engine", CHOICE, SERVE, AT(job.serve.engine), NAMES(uma_engine_names) },

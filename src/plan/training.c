@@ -94,6 +94,7 @@ static void job_of(const struct uma_model *model, const struct uma_train *train,
         job->residual = 4;
     uma_training_activations_of(job);
     uma_training_loss_of(job);
+    uma_training_deepspeed_of(job);
 }
 
 int uma_plan_train(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate, struct uma_error *err) {

@@ -10,7 +10,6 @@ struct sizes { /* bytes on this rank */
     uint64_t gathered_root, gathered_layer, layer_gradient, root_gradient, buckets;
     uint64_t kept, one_kept, working, retained, loss, loss_fixed;
     uint64_t generation, reference, host;
-    uint64_t deepspeed; /* its flat buckets */
 };
 
 static uint64_t share(uint64_t bytes, bool sharded, uint64_t ranks) {
@@ -19,7 +18,8 @@ static uint64_t share(uint64_t bytes, bool sharded, uint64_t ranks) {
 
 static void state_sizes(const struct uma_training_job *job, struct sizes *sizes) {
     const struct uma_training_states *states = &job->states;
-    uint64_t ranks = job->ranks, whole = job->train->shard == UMA_SHARD_FSDP ? states->quant_metadata : 0;
+    /* FSDP and ZeRO-3 divide parameters; scales of quantised weights are none */
+    uint64_t ranks = job->ranks, whole = job->shard_weights ? states->quant_metadata : 0;
     bool adapters = job->shard_weights && !states->adapters_whole;
     sizes->weights = uma_plus(share(uma_minus(states->weights, whole), job->shard_weights, ranks), whole);
     if (!job->shard_weights)
@@ -38,11 +38,8 @@ static void state_sizes(const struct uma_training_job *job, struct sizes *sizes)
     sizes->gradients = uma_plus(share(uma_times(states->adapter_params, states->adapter_bytes), job->shard_gradients && adapters, ranks),
                                 share(full, job->shard_gradients, ranks));
     sizes->temporary = share(states->step_temporary, job->shard_states && (states->full_params > 0 || adapters), ranks);
-    bool zero = job->train->shard == UMA_SHARD_ZERO1 || job->train->shard == UMA_SHARD_ZERO2 || job->train->shard == UMA_SHARD_ZERO3;
-    if (zero) { /* reduce and all-gather buckets, 5 x 10^8 B each of a pair by default, no more than there is to reduce */
-        uint64_t whole_gradient = uma_plus(uma_times(states->adapter_params, states->adapter_bytes), full);
-        sizes->deepspeed = uma_times(2, whole_gradient > 500000000 ? 500000000 : whole_gradient);
-    }
+    if (job->deepspeed.step > 0)
+        sizes->temporary = job->deepspeed.step;
     if (job->train->shard == UMA_SHARD_DDP && ranks > 1)
         sizes->buckets = sizes->gradients; /* DistributedDataParallel's buckets hold a copy (gradient_as_bucket_view=False) */
     sizes->reference = job->train->reference_model == UMA_YES ? share(states->weights, job->shard_weights, ranks) : 0;
@@ -68,10 +65,7 @@ static void sharding_sizes(const struct uma_training_job *job, struct sizes *siz
     if (!job->shard_weights || job->ranks < 2)
         return;
     if (job->train->shard == UMA_SHARD_ZERO3) {
-        /* stage 3 keeps up to stage3_max_live_parameters (10^9) gathered (deepspeed/runtime/zero/config.py) */
-        uint64_t live = uma_times(uma_model_params(job->model), 2);
-        live = live > 2000000000 ? 2000000000 : live;
-        sizes->gathered_root = live;
+        sizes->gathered_root = job->deepspeed.gathered;
         sizes->root_gradient = share(sizes->root_gradient, job->shard_gradients, job->ranks);
         return;
     }
@@ -125,11 +119,15 @@ static void activation_sizes(const struct uma_training_job *job, struct sizes *s
     sizes->loss_fixed = job->loss.fixed;
 }
 
+static uint64_t deepspeed_buckets(const struct uma_training_job *job, enum uma_training_moment moment) {
+    return uma_plus(job->deepspeed.lasting, moment == UMA_AT_STEP ? 0 : job->deepspeed.backward);
+}
+
 static uint64_t at(const struct uma_training_job *job, const struct sizes *sizes, enum uma_training_moment moment) {
     uint64_t held = job->train->accumulation > 1 ? sizes->gradients : 0; /* of the micro batches before */
     uint64_t sum =
         uma_plus(uma_plus(sizes->weights, sizes->adapter), uma_plus(sizes->states, uma_plus(sizes->reference, sizes->generation)));
-    sum = uma_plus(sum, uma_plus(sizes->buckets, sizes->deepspeed));
+    sum = uma_plus(sum, uma_plus(sizes->buckets, deepspeed_buckets(job, moment)));
     switch (moment) {
     case UMA_AT_LOSS:
         return uma_plus(uma_plus(sum, held),
@@ -215,19 +213,29 @@ static void phase_terms(const struct uma_training_job *job, const struct sizes *
         uma_estimate_add(estimate, UMA_TERM_GRADIENTS, sizes->buckets, 0, 0, "torch DistributedDataParallel: buckets hold a copy",
                          "DDP buckets", "as large as the gradients")
             ->between_steps = true;
-    if (sizes->deepspeed > 0)
-        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, sizes->deepspeed, 0.5, 0.5, "deepspeed/runtime/zero/config.py: bucket sizes",
-                         "DeepSpeed buckets", "2 of at most 5e8 B")
-            ->between_steps = true;
+    uint64_t buckets = deepspeed_buckets(job, moment);
+    if (buckets >
+        0) /* "auto" of transformers' integration makes it hidden x hidden in stage 3, configurations for stage 2 say 2e8 to 5e8, twice */
+        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, buckets, 0.9, 1, "deepspeed/runtime/zero/config.py: reduce_bucket_size",
+                         "DeepSpeed reduce bucket", "5e8 elements x %u B", job->element)
+            ->between_steps = job->deepspeed.lasting > 0;
     if (moment == UMA_AT_STEP) {
-        if (sizes->temporary > 0)
+        if (job->deepspeed.step > 0)
+            uma_estimate_add(estimate, UMA_TERM_OPTIMIZER, sizes->temporary, 0, 0,
+                             "deepspeed/runtime/zero: fp32 gradients of a flat partition", "optimizer step",
+                             "flat gradients in 16 bits and fp32, the optimizer's own copies");
+        else if (sizes->temporary > 0)
             uma_estimate_add(estimate, UMA_TERM_OPTIMIZER, sizes->temporary, 0, 0, "torch's foreach AdamW (torchtune PR 389)",
-                             "optimizer step", "square roots of all second moments at once");
+                             "optimizer step", "square roots of all second moments at once, %u x", uma_training_step_copies(job->train));
         return;
     }
     if (sizes->gathered_root > 0)
-        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, sizes->gathered_root, 0, 0, "FSDP: the outermost unit stays gathered",
-                         "gathered embedding and lm_head", "%llu B in the compute format", ULL(sizes->gathered_root));
+        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, sizes->gathered_root, 0, 0,
+                         job->train->shard == UMA_SHARD_ZERO3
+                             ? "deepspeed/runtime/zero/partitioned_param_coordinator.py: what is used again soon stays"
+                             : "FSDP: the outermost unit stays gathered",
+                         job->train->shard == UMA_SHARD_ZERO3 ? "gathered weights" : "gathered embedding and lm_head",
+                         "%llu B in the compute format", ULL(sizes->gathered_root));
     if (moment != UMA_AT_LOSS && sizes->gathered_layer > 0)
         uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, sizes->gathered_layer, 0, 0, "FSDP: the unit in work", "gathered layer",
                          "%llu B", ULL(sizes->gathered_layer));

@@ -42,6 +42,8 @@ void uma_training_loss_of(struct uma_training_job *job) {
     bool as_they_are = job->older && (job->wide_norms || half_loss(job->model));
     if (as_they_are && (train->loss == UMA_LOSS_FULL || train->loss == UMA_LOSS_FUSED)) {
         double width = job->wide_norms ? 4 : job->element, copies = train->loss == UMA_LOSS_FULL ? 4 : 3;
+        if (job->sequence >= job->tokens)
+            copies -= 1; /* of one sequence the shifted logits are contiguous as they are: a view */
         set(loss, job, width * copies, job->wide_norms ? 16 : 8, "logits, softmax, gradient",
             "transformers before 4.46, modeling_gpt_bigcode.py and others: the loss is taken in the logits' own format");
         return;

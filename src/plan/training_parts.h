@@ -45,6 +45,15 @@ struct uma_training_loss {
     const char *source, *what;
 };
 
+struct uma_training_deepspeed { /* bytes on one rank; 0 without ZeRO */
+    uint64_t lasting;           /* there from the start to the end */
+    uint64_t backward;          /* from the loss to the end of backward */
+    uint64_t gathered;          /* weights of other ranks, at most */
+    uint64_t step;              /* beside states and 16-bit gradients while the optimizer runs */
+    uint64_t side;              /* cached for another stream: held whenever the main stream peaks */
+    uint64_t side_at_step;      /* the same where the step is the peak: the part that `step` does not have */
+};
+
 enum uma_training_moment { UMA_AT_LOSS = 0, UMA_AT_LAYER, UMA_AT_END, UMA_AT_STEP, UMA_MOMENTS };
 
 struct uma_training_peak {
@@ -70,11 +79,17 @@ struct uma_training_job {
     struct uma_training_states states;
     struct uma_training_activations activations;
     struct uma_training_loss loss;
+    struct uma_training_deepspeed deepspeed;
 };
 
 void uma_training_states_of(struct uma_training_job *job);      /* training_states.c */
 void uma_training_activations_of(struct uma_training_job *job); /* training_activations.c */
 void uma_training_loss_of(struct uma_training_job *job);        /* training_loss.c */
+void uma_training_deepspeed_of(struct uma_training_job *job);   /* training_deepspeed.c; after the states */
+bool uma_training_zero(const struct uma_train *train);          /* ZeRO, of any stage */
+
+/* Copies of the second moments that the optimizer's step makes of all parameters at once. */
+unsigned uma_training_step_copies(const struct uma_train *train);
 
 /* Bytes that one trained parameter costs the optimizer between steps, its weights and gradients in `precision` bytes each. */
 double uma_training_optimizer_bytes(enum uma_optimizer optimizer, unsigned precision);

@@ -5,6 +5,8 @@
  */
 #include "plan/training_parts.h"
 
+#include <string.h>
+
 /* Rank of GaLore's projections where its readme leaves it (rank 128); BAdam's readme trains one layer at a time. */
 enum { GALORE_RANK = 128 };
 
@@ -58,31 +60,23 @@ double uma_training_optimizer_bytes(enum uma_optimizer optimizer, unsigned preci
     }
 }
 
-/* What one step needs beside the states. torch's foreach AdamW makes a square root of the second moment of all parameters at once, as large as
- * they are (torchtune PR 389 says the same; fms-acceleration's full fine-tuning rows: 10 bytes a parameter in bf16, 20 with fp32 masters). */
+/* torch's foreach AdamW makes a square root of the second moments of all parameters at once, as large as they are (torchtune PR 389 says the
+ * same; fms-acceleration's full fine-tuning rows: 10 bytes a parameter in bf16, 20 with fp32 masters). Up to torch 2.0 the sum with epsilon was
+ * a second copy (torch/optim/adamw.py: _foreach_add, since 2.1 _foreach_add_). */
+unsigned uma_training_step_copies(const struct uma_train *train) {
+    bool second = train->torch_release > 0 && train->torch_release < 2001;
+    if (train->optimizer == UMA_OPTIMIZER_ADAMW)
+        return second ? 2 : 1;
+    return train->optimizer == UMA_OPTIMIZER_LION ? 1 : 0;
+}
+
 static uint64_t step_temporary(const struct uma_training_job *job) {
     const struct uma_training_states *states = &job->states;
+    if (uma_training_zero(job->train) && states->master > 0)
+        return 0; /* training_deepspeed.c */
     uint64_t full = uma_times(states->full_params, states->master > 0 ? 4 : states->full_bytes);
-    bool badam = job->train->optimizer == UMA_OPTIMIZER_BADAM;
-    if (states->master > 0 && !badam) {
-        /* DeepSpeed makes fp32 gradients for its fp32 masters; stage 3 of one sub_group_size (10^9 parameters) at a time */
-        uint64_t at_once = states->full_params;
-        if (job->train->shard == UMA_SHARD_ZERO3) {
-            uint64_t group = uma_times(1000000000, job->ranks > 0 ? job->ranks : 1);
-            at_once = at_once > group ? group : at_once;
-        }
-        return uma_times(at_once, job->train->optimizer == UMA_OPTIMIZER_ADAMW || job->train->optimizer == UMA_OPTIMIZER_LION ? 8 : 4);
-    }
-    switch (job->train->optimizer) {
-    case UMA_OPTIMIZER_ADAMW:
-    case UMA_OPTIMIZER_LION:
-        return uma_plus(full, uma_times(states->adapter_params, states->adapter_bytes));
-    case UMA_OPTIMIZER_ADAFACTOR:
-    case UMA_OPTIMIZER_GALORE:
-        return 0; /* one parameter at a time */
-    default:
-        return 0;
-    }
+    uint64_t once = uma_plus(full, uma_times(states->adapter_params, states->adapter_bytes));
+    return uma_times(uma_training_step_copies(job->train), once);
 }
 
 /* Bytes that an adapter on this linear adds, in parameters: A of rank x in, B of out x rank; DoRA (arXiv:2402.09353) a magnitude per output. */
@@ -184,6 +178,17 @@ static void trained(struct uma_training_job *job) {
         states->full_states = uma_times(uma_plus(galore, uma_times(2, ends)), states->full_bytes);
 }
 
+/* fms-acceleration leaves adapters of quantised models out of FSDP and in 16 bits (lora_adapters_switch_ddp_from_fsdp; its rows show 8 bytes a
+ * parameter on every rank), for the architectures that its plugin for quantised adapters takes (framework_plugin_fast_quantized_peft.py:
+ * restricted_model_archs); the adapters of others are sharded like the rest, as they are by whoever wraps them in units of their own. */
+static bool adapters_left_out(const struct uma_model *model) {
+    static const char *const taken[] = { "llama", "mistral", "mixtral", "granite" };
+    for (size_t i = 0; model->architecture && i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(model->architecture, taken[i]) == 0)
+            return true;
+    return false;
+}
+
 void uma_training_states_of(struct uma_training_job *job) {
     const struct uma_train *train = job->train;
     struct uma_training_states *states = &job->states;
@@ -192,7 +197,11 @@ void uma_training_states_of(struct uma_training_job *job) {
     /* peft keeps adapters in fp32 (autocast_adapter_dtype); torchtune and litgpt in the model's own 16 bits */
     bool own = train->framework == UMA_FRAMEWORK_TORCHTUNE || train->framework == UMA_FRAMEWORK_LITGPT;
     states->adapter_bytes = own ? 2 : 4;
-    bool zero = train->shard == UMA_SHARD_ZERO1 || train->shard == UMA_SHARD_ZERO2 || train->shard == UMA_SHARD_ZERO3;
+    bool zero = uma_training_zero(train);
+    /* DeepSpeed's engine turns the whole module into 16 bits, adapters too, and its optimizer keeps fp32 masters of what is trained */
+    bool zero_masters = zero && job->element == 2 && train->method != UMA_METHOD_FULL;
+    if (zero_masters)
+        states->adapter_bytes = 2;
     bool master = train->master == UMA_YES && train->method == UMA_METHOD_FULL;
     bool fp32 = train->weights == UMA_FORMAT_F32;
     /* accelerate's FSDP turns trained weights into fp32 and gathers them in 16 bits: the master is the weight itself */
@@ -209,15 +218,16 @@ void uma_training_states_of(struct uma_training_job *job) {
     }
     if ((master && zero) || (train->optimizer == UMA_OPTIMIZER_BADAM && train->method == UMA_METHOD_FULL))
         states->master = uma_times(states->full_params, 4);
+    if (zero_masters)
+        states->master = uma_times(uma_plus(states->adapter_params, states->full_params), 4);
     unsigned precision = states->master > 0 ? 4 : states->full_bytes;
     if (states->full_states == 0)
         states->full_states = uma_scale(states->full_params, uma_training_optimizer_bytes(train->optimizer, precision));
-    bool sharded_quantised = states->quantised && train->shard == UMA_SHARD_FSDP;
-    if (sharded_quantised) {
-        /* fms-acceleration leaves adapters of quantised models out of FSDP and in 16 bits: its rows show 8 bytes a parameter on every rank */
-        states->adapters_whole = true;
+    if (states->quantised && train->shard == UMA_SHARD_FSDP) {
+        states->adapters_whole = adapters_left_out(job->model);
         states->adapter_bytes = 2;
     }
-    states->adapter_states = uma_scale(states->adapter_params, uma_training_optimizer_bytes(train->optimizer, states->adapter_bytes));
+    unsigned adapter_precision = zero_masters ? 4 : states->adapter_bytes;
+    states->adapter_states = uma_scale(states->adapter_params, uma_training_optimizer_bytes(train->optimizer, adapter_precision));
     states->step_temporary = step_temporary(job);
 }

@@ -57,6 +57,8 @@ def predicted(answer, row):
         return answer["allocated"]["between_steps"], None, None
     if component == "device.reserved":
         return device["reserved"], interval["low"], max(interval["high"], device["high"] - device["context"])
+    if component == "device.without_host":  # a GPU with memory of its own does not see what is offloaded
+        return device["total"] - device["host"], interval["low"], device["high"] - device["host"]
     if component == "device.total":
         return device["total"], interval["low"], device["high"]
     if component in ("recurrent_state", "kv_growing"):

@@ -105,6 +105,20 @@ def sharding():
     assert train(gpus="", parallelism="fsdp2")["complete"] == "no"
 
 
+def what_sources_say_elsewhere():
+    qwen = dict(source="https://github.com/QwenLM/Qwen README.md", optimizer="adamw_torch")
+    one = train(**qwen)
+    assert has(one, "--torch 2.0") and has(one, "--optimizer adamw") and one["component"] == "device.total"
+    assert has(train(gpus="4", parallelism="zero3", **qwen), "--optimizer adamw-fused")  # its DeepSpeed configuration names AdamW
+    peft = train(source="https://github.com/huggingface/peft docs/source/accelerate/deepspeed.md", method="lora", notes="per GPU", gpus="8", parallelism="zero3")
+    assert has(peft, "--rank 8") and has(peft, "--targets all-linear") and peft["component"] == "device.total"
+    answer = train(source="https://github.com/AnswerDotAI/fsdp_qlora benchmarks_03_2024.md", method="lora", notes="peak reserved per GPU", gpus="2", parallelism="fsdp2")
+    assert has(answer, "--rank 64") and has(answer, "--targets q,k,v,gate,up,down") and answer["component"] == "device.reserved"
+    wiki = "https://github.com/hiyouga/LLaMA-Factory/wiki/Performance-comparison"
+    assert train(source=wiki, notes="Unsloth+FA2; LoRA r=8 all")["component"] == "device.without_host"
+    assert train(source=wiki, notes="HF+FA2; LoRA r=8 all")["component"] == "device.total"
+
+
 def oom():
     row = import_oom([{k: v for k, v in TRAIN.items() if k in ("source", "model", "params_b", "method", "weight_dtype", "optimizer", "micro_batch", "seq_len",
                                                                "grad_ckpt", "gpus", "parallelism", "notes")}])[0]
@@ -188,7 +202,7 @@ def a_folder():
 
 
 def main():
-    tests = [units, devices, names, plain_training, what_is_open, methods, sharding, oom, engines, llama_cpp, vllm_mxfp4, caches, other_tables,
+    tests = [units, devices, names, plain_training, what_is_open, methods, sharding, what_sources_say_elsewhere, oom, engines, llama_cpp, vllm_mxfp4, caches, other_tables,
              tables_as_committed, a_folder]
     print(f"1..{len(tests)}")
     failed = 0

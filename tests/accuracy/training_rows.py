@@ -154,6 +154,8 @@ def training_arguments(row):
             words += ["--compute", "fp16"]
     elif "QwenLM/Qwen " in source and quantised:
         words += ["--compute", "fp16", "--autocast", "no"]  # finetune_qlora_single_gpu.sh: fp16 by DeepSpeed, not by AMP
+    elif "AnswerDotAI/fsdp_qlora" in source:
+        words += ["--autocast", "no"]  # train.py: precision "bf16" is pure bf16 unless it says _autocast
     elif re.search(r"fp16 \(mixed\)", row["weight_dtype"]):
         words += ["--compute", "fp16"]
 
@@ -196,6 +198,11 @@ def training_arguments(row):
     if is_lora or objective:
         rank, targets = adapter(method, notes)
         preset_rank, preset_targets = litgpt_adapter(notes)
+        if "huggingface/peft docs/source/accelerate" in source and "lora" in method:
+            preset_rank, preset_targets = 8, "all-linear"  # the launch commands of these pages: --lora_r 8, --lora_target_modules all-linear
+        if "AnswerDotAI/fsdp_qlora" in source:
+            # The benchmark's commands leave them to train.py: lora_rank 64, and "all" of lora_target_modules, which has no o_proj.
+            preset_rank, preset_targets = 64, "q,k,v,gate,up,down"
         rank, targets = rank or preset_rank, targets or preset_targets
         if "lora" in method and rank is None and framework not in ("litgpt",) and "rank" not in method:
             remark.append("rank not stated")
@@ -326,6 +333,11 @@ def training_arguments(row):
         words += ["--shard", shard]
     elif gpus > 1 and not degrees and not shard and parallel == "none":
         words += ["--shard", "ddp"]
+    if "QwenLM/Qwen " in source:
+        words += ["--torch", "2.0"]  # README, "Profiling of Memory and Speed": CUDA 11.8 and Pytorch 2.0
+        if shard and shard.startswith("zero") and "--optimizer" in words:
+            # ds_config_zero2.json and ds_config_zero3.json name AdamW themselves: DeepSpeed builds its FusedAdam, whatever --optim says.
+            words[words.index("--optimizer") + 1] = "adamw-fused"
     if "cpu_offload" in parallel or ("offload" in parallel and "fsdp" in parallel):
         open_points.append("states offloaded to the host")
     # Which optimizer a preset took is part of a complete row where its state matters.
@@ -352,8 +364,11 @@ def training_class(row, plan):
         (re.search(r"unslothai/notebooks", row["source"]) is not None) or \
         (re.search(r"ms-swift", row["source"]) is not None)  # swift/utils/torch_utils.py: memory(GiB) is max_memory_reserved
     if "LLaMA-Factory/wiki" in row["source"]:
-        # Whole gigabytes of a device; nothing is said of torch. Checkpoints that Unsloth moves to the host are not in them.
-        return "total_peak-" + kind, "device.reserved" if plan["words"][-1:] == ["unsloth"] or "unsloth" in plan["words"] else "device.total"
+        # Whole gigabytes of a GPU; nothing is said of torch. Checkpoints that Unsloth moves to the host are not in them.
+        return "total_peak-" + kind, "device.without_host" if "unsloth" in plan["words"] else "device.total"
+    if "huggingface/peft docs" in row["source"]:
+        # "64 GB (80%) as seen in the screenshot": "GPU memory usage for the training run", in per cent of an 80 GB device.
+        return "total_peak-" + kind, "device.total"
     if "QwenLM/Qwen " in row["source"]:
         # Not stated what was read. It cannot be torch's allocated peak: figures fall where the length doubles (35.2 at 1,024, 35.1 at 2,048).
         return "total_peak-" + kind, "device.total"

@@ -23,6 +23,10 @@ static void values_reach_their_fields(void **state) {
     assert_int_equal(r.job.train.recompute_modules, UMA_RECOMPUTE_ATTENTION | UMA_RECOMPUTE_EXPERT_ACTIVATION);
     assert_int_equal(set(&r, "compute-capability", "12.1", NULL), 0);
     assert_int_equal(r.job.train.compute_capability, 121);
+    assert_int_equal(set(&r, "torch", "2.0", NULL), 0);
+    assert_int_equal(r.job.train.torch_release, 2000);
+    assert_int_equal(set(&r, "torch", "2.10", NULL), 0); /* ten, not one */
+    assert_int_equal(r.job.train.torch_release, 2010);
     assert_int_equal(set(&r, "budget", "80GB", NULL), 0);
     assert_true(r.budget.value == UINT64_C(80000000000) && r.budget.validity == UMA_KNOWN);
     assert_int_equal(set(&r, "master", "yes", NULL), 0);
@@ -55,6 +59,12 @@ static void wrong_values_name_option_and_expectation(void **state) {
         { false, "batch", "0", "--batch: \"0\": expected a count" },
         { false, "batch", "-3", "--batch" },
         { false, "seq", "many", "--seq" },
+        { false, "torch", "2", "expected a release of torch" },
+        { false, "torch", "2.", "expected a release of torch" },
+        { false, "torch", ".1", "expected a release of torch" },
+        { false, "torch", "2.1.0", "expected a release of torch" },
+        { false, "torch", "-2.1", "expected a release of torch" },
+        { false, "torch", "2.12345", "expected a release of torch" },
         { false, "optimizer", "adam", "expected adamw" },
         { false, "targets", "q,,v", "expected q, k, v" },
         { false, "targets", "", "expected q, k, v" },
@@ -90,8 +100,9 @@ static void objectives_choose_their_method(void **state) {
         const char *method, *name, *value;
         enum uma_method want;
     } cases[] = {
-        { "dpo", "rank", "16", UMA_METHOD_LORA },   { "dpo", "dtype", "nf4", UMA_METHOD_QLORA }, { "dpo", "dtype", "bf16", UMA_METHOD_FULL },
-        { "full", "dtype", "fp8", UMA_METHOD_FULL }, { "lora", "dtype", "nf4", UMA_METHOD_LORA }, { "grpo", "dtype", "fp8", UMA_METHOD_FULL },
+        { "dpo", "rank", "16", UMA_METHOD_LORA },    { "dpo", "dtype", "nf4", UMA_METHOD_QLORA },
+        { "dpo", "dtype", "bf16", UMA_METHOD_FULL }, { "full", "dtype", "fp8", UMA_METHOD_FULL },
+        { "lora", "dtype", "nf4", UMA_METHOD_LORA }, { "grpo", "dtype", "fp8", UMA_METHOD_FULL },
     };
     for (size_t i = 0; i < ELEMENTS(cases); i++) {
         struct uma_plan_request r = { .model_path = "x" };
@@ -127,8 +138,8 @@ static void every_option_has_a_name_of_its_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_reach_their_fields),       cmocka_unit_test(wrong_values_name_option_and_expectation),
-        cmocka_unit_test(objectives_choose_their_method),  cmocka_unit_test(requests_must_be_whole),
+        cmocka_unit_test(values_reach_their_fields),          cmocka_unit_test(wrong_values_name_option_and_expectation),
+        cmocka_unit_test(objectives_choose_their_method),     cmocka_unit_test(requests_must_be_whole),
         cmocka_unit_test(every_option_has_a_name_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,10 @@ static void fragments_by_what_peaks(void **state) {
     train.gpus_per_node = 2; /* NCCL */
     uma_training_finish(&job, &peak, &e);
     assert_true(e.context > alone);
+    job.deepspeed.side = 500; /* another stream's blocks */
+    uint64_t before = e.reserved;
+    uma_training_finish(&job, &peak, &e);
+    assert_int_equal(e.reserved, before + 500);
     peak.host = 777;
     uma_training_finish(&job, &peak, &e);
     assert_int_equal(e.host, 777);

@@ -6,7 +6,9 @@
 
 static struct uma_training_loss of(const struct dense_shape *shape, const struct uma_train *train, bool older) {
     _cleanup_model_ struct uma_model *model = dense_model(shape);
-    struct uma_training_job job = { .model = model, .train = train, .element = 2, .residual = 2, .older = older };
+    struct uma_training_job job = {
+        .model = model, .train = train, .element = 2, .residual = 2, .older = older, .tokens = 8192, .sequence = 2048
+    };
     uma_training_loss_of(&job);
     return job.loss;
 }
@@ -41,7 +43,25 @@ static void logits_in_their_own_format(void **state) {
     assert_int_equal(of(&shape, &train, false).per_token, 8 * 32000 + 5 * 4096); /* today's transformers casts */
 }
 
+/* Of a batch of one the logits without the last position need no copy to be contiguous. */
+static void one_sequence(void **state) {
+    (void)state;
+    struct dense_shape shape = LLAMA_2_7B;
+    shape.architecture = "qwen";
+    _cleanup_model_ struct uma_model *model = dense_model(&shape);
+    struct uma_train train = { .loss = UMA_LOSS_FULL };
+    struct uma_training_job job = {
+        .model = model, .train = &train, .element = 2, .residual = 2, .older = true, .tokens = 2048, .sequence = 2048
+    };
+    uma_training_loss_of(&job);
+    assert_int_equal(job.loss.per_token, 6 * 32000 + 8 * 4096); /* log-softmax, its gradient, the logits' */
+    job.tokens = 4096;
+    uma_training_loss_of(&job);
+    assert_int_equal(job.loss.per_token, 8 * 32000 + 8 * 4096);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(by_kernel), cmocka_unit_test(logits_in_their_own_format) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(by_kernel), cmocka_unit_test(logits_in_their_own_format),
+                                        cmocka_unit_test(one_sequence) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,6 +69,38 @@ static void sharded_over_ranks(void **state) {
     assert_near(between(&MIXTRAL, &train), GIB(11.2174), 0.5);
 }
 
+/* 16 x (in + out) on q, k, v, o of Llama-2-7B: 16,777,216 parameters of 2 B, their gradients, two moments. */
+static void adapters_under_fsdp(void **state) {
+    (void)state;
+    struct uma_train train = { .method = UMA_METHOD_QLORA,
+                               .weights = UMA_FORMAT_NF4_DQ,
+                               .rank = 16,
+                               .targets = QKVO,
+                               .batch = 2,
+                               .seq = 4096,
+                               .gpus_per_node = 2,
+                               .shard = UMA_SHARD_FSDP };
+    struct dense_shape other = LLAMA_2_7B;
+    other.architecture = "gpt_bigcode";
+    assert_int_equal(between(&LLAMA_2_7B, &train) - between(&other, &train), 8 * 16777216 / 2);
+}
+
+static void temporary_copies_of_the_step(void **state) {
+    (void)state;
+    struct uma_train train = { .optimizer = UMA_OPTIMIZER_ADAMW, .weights = UMA_FORMAT_BF16, .method = UMA_METHOD_FULL };
+    assert_int_equal(uma_training_step_copies(&train), 1);
+    train.torch_release = 2010;
+    assert_int_equal(uma_training_step_copies(&train), 1);
+    train.torch_release = 2000;
+    assert_int_equal(uma_training_step_copies(&train), 2);
+    _cleanup_model_ struct uma_model *model = dense_model(&LLAMA_2_7B);
+    struct uma_training_job job = { .model = model, .train = &train, .ranks = 1, .element = 2 };
+    uma_training_states_of(&job);
+    assert_int_equal(job.states.step_temporary, 2 * 2 * uma_model_params(model));
+    train.optimizer = UMA_OPTIMIZER_ADAMW_FUSED;
+    assert_int_equal(uma_training_step_copies(&train), 0);
+}
+
 static void optimizers(void **state) {
     (void)state;
     assert_true(uma_training_optimizer_bytes(UMA_OPTIMIZER_ADAMW, 2) == 4);
@@ -103,8 +135,12 @@ static void adapter_parameters(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(lora_in_16_bits_and_quantised), cmocka_unit_test(full_in_pure_16_bits),
-                                        cmocka_unit_test(sharded_over_ranks), cmocka_unit_test(optimizers),
-                                        cmocka_unit_test(adapter_parameters) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(lora_in_16_bits_and_quantised),
+                                        cmocka_unit_test(full_in_pure_16_bits),
+                                        cmocka_unit_test(sharded_over_ranks),
+                                        cmocka_unit_test(optimizers),
+                                        cmocka_unit_test(adapter_parameters),
+                                        cmocka_unit_test(adapters_under_fsdp),
+                                        cmocka_unit_test(temporary_copies_of_the_step) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
