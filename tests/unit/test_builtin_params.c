@@ -23,9 +23,9 @@ static uint64_t structural(struct uma_model *model) {
 /* The count that was given is kept exactly, and the shape beneath it has it within half a percent. */
 static void a_count_alone(void **state) {
     (void)state;
-    static const uint64_t counts[] = { 20000000,     125000000,     494000000,     1100000000,    2700000000,
-                                       7240000000,   9000000000,    27000000000,   34000000000u,  47000000000u,
-                                       70000000000u, 110000000000u, 180000000000u, 405000000000u, 1000000000000u };
+    static const uint64_t counts[] = { 20000000,     120000000,     490000000,     1100000000,    2700000000,
+                                       7600000000,   9000000000,    27000000000,   34000000000u,  47000000000u,
+                                       70000000000u, 110000000000u, 180000000000u, 400000000000u, 1000000000000u };
     for (size_t i = 0; i < ELEMENTS(counts); i++) {
         struct uma_shape shape = { .params = counts[i] };
         _cleanup_model_ struct uma_model *model = from(&shape);
@@ -39,6 +39,30 @@ static void a_count_alone(void **state) {
         if (off > (counts[i] < 100000000 ? 0.05 : 0.005))
             fail_msg("%llu parameters: the shape is off by %.2f %%", (unsigned long long)counts[i], 100 * off);
     }
+}
+
+/* A count with three digits or more that a published model has is taken as that model; a plain size never. */
+static void a_count_that_is_a_models(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t params;
+        const char *name;
+    } cases[] = { { 7240000000, "mistralai/Mistral-7B-v0.1" },
+                  { 8030000000, "meta-llama/Meta-Llama-3-8B" },
+                  { 46700000000, "mistralai/Mixtral-8x7B-v0.1" },
+                  { 6740000000, "meta-llama/Llama-2-7b-hf" },
+                  { 235000000000, "Qwen/Qwen3-235B-A22B" } };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        struct uma_shape shape = { .params = cases[i].params };
+        _cleanup_model_ struct uma_model *model = from(&shape);
+        assert_string_equal(model->name, cases[i].name);
+        assert_int_equal(model->basis, UMA_BASIS_GUESS);
+        assert_true(model->warning_count > 0);
+    }
+    struct uma_shape size = { .params = 8000000000 }, more = { .params = 7240000000, .vocab = 64000 };
+    _cleanup_model_ struct uma_model *plain = from(&size), *shaped = from(&more);
+    assert_int_equal(uma_model_params(plain), 8000000000);
+    assert_int_equal(shaped->vocab, 64000);
 }
 
 static void a_mixture(void **state) {
@@ -184,6 +208,7 @@ static void extremes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_count_alone),
+        cmocka_unit_test(a_count_that_is_a_models),
         cmocka_unit_test(a_mixture),
         cmocka_unit_test(what_is_given_stays),
         cmocka_unit_test(a_pattern),

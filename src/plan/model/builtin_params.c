@@ -326,6 +326,46 @@ static void settle(struct uma_model *model, uint64_t params, bool mixture) {
         model->totals[i].bytes = uma_class_bytes(model, (enum uma_class)i, model->totals[i].params);
 }
 
+/* ---- a count that is a published model's -------------------------------------------------------------------- */
+
+/* Half of the last digit that the count was given with (7240000000: 5 million). Below three digits a count names no model: 8B is a size. */
+static double count_slack(uint64_t params) {
+    double step = 1;
+    uint64_t digits = params;
+    for (; digits >= 10 && digits % 10 == 0; digits /= 10)
+        step *= 10;
+    return digits < 100 ? 0 : step / 2;
+}
+
+/* The known model with this count of parameters: 7.24B is Mistral 7B, 46.7B Mixtral. NULL: none, or more is known than the count. */
+static const struct uma_builtin_shape *known_by_count(const struct uma_shape *given) {
+    struct uma_shape only = { .params = given->params };
+    const struct uma_builtin_shape *best = NULL;
+    double least = count_slack(given->params);
+    if (memcmp(&only, given, sizeof only) != 0)
+        return NULL;
+    for (size_t i = 0; i < uma_builtin_shape_count; i++) {
+        const struct uma_builtin_shape *shape = &uma_builtin_shapes[i];
+        double distance = fabs((double)shape->published - (double)given->params);
+        if (shape->published && distance < least) {
+            least = distance;
+            best = shape;
+        }
+    }
+    return best;
+}
+
+static int from_count(const struct uma_builtin_shape *shape, struct uma_model **ret_model, struct uma_error *err) {
+    char name[BUILTIN_NAME_MAX + 1];
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(shape->names, "|"), shape->names);
+    int r = uma_model_builtin(name, ret_model, err);
+    if (r < 0)
+        return r;
+    (*ret_model)->basis = UMA_BASIS_GUESS;
+    uma_model_warn(*ret_model, "only a number of parameters is known: it is that of %s, whose shape is assumed", name);
+    return 0;
+}
+
 int uma_model_from_shape(const struct uma_shape *given, struct uma_model **ret_model, struct uma_error *err) {
     struct uma_shape shape = *given;
     _cleanup_model_ struct uma_model *model = NULL;
@@ -337,6 +377,9 @@ int uma_model_from_shape(const struct uma_shape *given, struct uma_model **ret_m
         return uma_error_text(err, EINVAL, "params: a number of parameters, or hidden, layers, heads, ffn and vocab, was expected");
     if (given->params > UINT64_MAX / 64)
         return uma_error_text(err, EINVAL, "params %" PRIu64 ": a number up to 2.8e17 was expected", given->params);
+    const struct uma_builtin_shape *known = known_by_count(given);
+    if (known)
+        return from_count(known, ret_model, err);
     shape = complete(given);
     if (!whole)
         r = fit(given, &shape, err);
