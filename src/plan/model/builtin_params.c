@@ -340,19 +340,15 @@ static double count_slack(uint64_t params) {
 /* The known model with this count of parameters: 7.24B is Mistral 7B, 46.7B Mixtral. NULL: none, or more is known than the count. */
 static const struct uma_builtin_shape *known_by_count(const struct uma_shape *given) {
     struct uma_shape only = { .params = given->params };
-    const struct uma_builtin_shape *best = NULL;
-    double least = count_slack(given->params);
+    double slack = count_slack(given->params);
     if (memcmp(&only, given, sizeof only) != 0)
         return NULL;
-    for (size_t i = 0; i < uma_builtin_shape_count; i++) {
+    for (size_t i = 0; i < uma_builtin_shape_count; i++) { /* the table begins with what is most in use */
         const struct uma_builtin_shape *shape = &uma_builtin_shapes[i];
-        double distance = fabs((double)shape->published - (double)given->params);
-        if (shape->published && distance < least) {
-            least = distance;
-            best = shape;
-        }
+        if (shape->published && fabs((double)shape->published - (double)given->params) < slack)
+            return shape;
     }
-    return best;
+    return NULL;
 }
 
 static int from_count(const struct uma_builtin_shape *shape, struct uma_model **ret_model, struct uma_error *err) {
