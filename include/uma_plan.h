@@ -364,6 +364,7 @@ enum uma_engine {
     UMA_ENGINE_OLLAMA,
     UMA_ENGINE_TRT_LLM,
     UMA_ENGINE_TRANSFORMERS,
+    UMA_ENGINE_LITGPT, /* its generate scripts */
     UMA_ENGINE_COUNT,
 };
 

@@ -51,7 +51,7 @@ static const char usage[] =
     "      --worksheet          the simple accounting sheet beside the estimate\n"
     "\n"
     "serve\n"
-    "      --engine ENGINE      vllm sglang llama.cpp ollama trt-llm transformers\n"
+    "      --engine ENGINE      vllm sglang llama.cpp ollama trt-llm transformers litgpt\n"
     "      --context N --sequences N   tokens of each sequence, and how many at once\n"
     "      --kv-dtype F[,F]     bf16 fp8 q8_0 q4_0 ...; two: K and V\n"
     "      --tp N --pp N --nodes N\n"

@@ -502,7 +502,7 @@ int uma_plan_request_check(struct uma_plan_request *request, struct uma_error *e
     if (!request->model_path && !request->shape.params && !(request->shape.layers && request->shape.hidden))
         return uma_error_text(err, EINVAL, "a shape needs --params N, or at least --layers and --hidden");
     if (request->job.serving && request->job.serve.engine == UMA_ENGINE_UNKNOWN)
-        return uma_error_text(err, EINVAL, "say which engine: --engine vllm, sglang, llama.cpp, ollama, trt-llm or transformers");
+        return uma_error_text(err, EINVAL, "say which engine: --engine vllm, sglang, llama.cpp, ollama, trt-llm, transformers or litgpt");
     if (!request->job.serving)
         settle_method(request);
     if (request->last_stage)

@@ -48,6 +48,7 @@ const char *const uma_shard_names[UMA_SHARD_COUNT] = { "none", "ddp", "fsdp", "z
 const char *const uma_engine_names[UMA_ENGINE_COUNT] = {
     [UMA_ENGINE_VLLM] = "vllm",     [UMA_ENGINE_SGLANG] = "sglang",   [UMA_ENGINE_LLAMA_CPP] = "llama.cpp",
     [UMA_ENGINE_OLLAMA] = "ollama", [UMA_ENGINE_TRT_LLM] = "trt-llm", [UMA_ENGINE_TRANSFORMERS] = "transformers",
+    [UMA_ENGINE_LITGPT] = "litgpt",
 };
 const char *const uma_loader_names[UMA_LOADER_COUNT] = {
     [UMA_LOADER_MMAP] = "mmap",

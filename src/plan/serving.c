@@ -36,6 +36,7 @@ static uint64_t default_context(const struct uma_model *model, const struct uma_
         return model->max_position > 0 ? MIN_OF(model->max_position, wanted) : wanted;
     }
     case UMA_ENGINE_TRANSFORMERS:
+    case UMA_ENGINE_LITGPT:
         return uma_plus(serve->prompt_tokens, GENERATED);
     default:
         return model->max_position > 0 ? model->max_position : OLD;
@@ -64,6 +65,7 @@ static uint64_t default_batched_tokens(const struct uma_serve *serve) {
     case UMA_ENGINE_TRT_LLM:
         return 8192;
     case UMA_ENGINE_TRANSFORMERS:
+    case UMA_ENGINE_LITGPT:
         return serve->prompt_tokens;
     default:
         return serve->batch;
@@ -101,7 +103,8 @@ void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) 
      * (llm/llama_server.go, appendFlashAttentionArgs). */
     serve->flash_attention = settle(serve->flash_attention, UMA_YES);
     /* vLLM, SGLang and TRT-LLM capture graphs unless told not to; llama.cpp captures the token graph of one batch. */
-    serve->cuda_graphs = settle(serve->cuda_graphs, serve->engine == UMA_ENGINE_TRANSFORMERS ? UMA_NO : UMA_YES);
+    serve->cuda_graphs =
+        settle(serve->cuda_graphs, serve->engine == UMA_ENGINE_TRANSFORMERS || serve->engine == UMA_ENGINE_LITGPT ? UMA_NO : UMA_YES);
     serve->compile = settle(serve->compile, serve->engine == UMA_ENGINE_VLLM ? UMA_YES : UMA_NO); /* vLLM V1 compiles at -O2 by default */
 }
 
@@ -189,12 +192,13 @@ int uma_plan_serve(const struct uma_model *model, const struct uma_serve *serve,
         [UMA_ENGINE_LLAMA_CPP] = uma_plan_serve_llama_cpp,
         [UMA_ENGINE_OLLAMA] = uma_plan_serve_llama_cpp,
         [UMA_ENGINE_TRANSFORMERS] = uma_plan_serve_transformers,
+        [UMA_ENGINE_LITGPT] = uma_plan_serve_transformers,
         [UMA_ENGINE_VLLM] = uma_plan_serve_vllm,
         [UMA_ENGINE_SGLANG] = uma_plan_serve_sglang,
         [UMA_ENGINE_TRT_LLM] = uma_plan_serve_trt_llm,
     };
     if (serve->engine <= UMA_ENGINE_UNKNOWN || serve->engine >= UMA_ENGINE_COUNT || !engines[serve->engine])
-        return uma_error_text(err, EINVAL, "no such engine; one of vllm, sglang, llama.cpp, ollama, trt-llm, transformers");
+        return uma_error_text(err, EINVAL, "no such engine; one of vllm, sglang, llama.cpp, ollama, trt-llm, transformers, litgpt");
     struct uma_serve filled = *serve;
     uma_serve_defaults(model, &filled);
     int r = check(model, &filled, err);

@@ -96,16 +96,17 @@ static void add_weights(struct uma_estimate *e, const struct uma_model *model, c
 static void add_buffers(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve,
                         const struct uma_llama_buffers *b) {
     /* Exact for dense and expert models that are wholly on one device (logged buffers agree to 0.1 %); the allocator's gaps and the linear
-     * mixers' chunks are not in the stages. ik_llama.cpp's -amb cuts the latent stage, which is why that is the least certain. */
-    double below = b->largest == UMA_LLAMA_OUTPUT ? 0.05 : b->largest == UMA_LLAMA_LATENT ? 0.6 : 0.25;
+     * mixers' chunks are not in the stages. */
+    double below = b->largest == UMA_LLAMA_OUTPUT ? 0.05 : 0.25;
     double above = b->largest == UMA_LLAMA_OUTPUT ? 0.2 : 0.5;
     uma_estimate_add(e, UMA_TERM_COMPUTE_BUFFERS, b->device, below, above, "llama-context.cpp graph_reserve, ggml-alloc.c",
                      "compute buffer, device",
                      "largest stage: %s; ubatch %" PRIu64 ", vocab %" PRIu64 ", hidden %u, masks %" PRIu64 ", copied %" PRIu64,
                      stage_names[b->largest], b->ubatch, model->vocab, model->hidden, b->masks, b->copied_layer);
-    uma_estimate_add(e, UMA_TERM_OVERHEAD, uma_plus(b->host, b->output), 0.1, 0.3, "llama-graph.cpp: inputs of the graph",
-                     "compute and output buffer, host",
-                     "mask and embeddings of %" PRIu64 " tokens in fp32, logits of %" PRIu64 " sequences", b->ubatch, serve->sequences);
+    uma_estimate_add(e, UMA_TERM_OVERHEAD, b->host, 0.1, 0.3, "llama-graph.cpp: inputs of the graph", "compute buffer, host",
+                     "mask and embeddings of %" PRIu64 " tokens in fp32", b->ubatch);
+    uma_estimate_add(e, UMA_TERM_OVERHEAD, b->output, 0.1, 0.3, "llama-context.cpp output_reserve", "output buffer, host",
+                     "logits of %" PRIu64 " sequences", serve->sequences);
     if (b->dequantised > 0)
         uma_estimate_add(e, UMA_TERM_OVERHEAD, b->dequantised, 1, 0.1, "ggml-cuda/fattn-common.cuh",
                          "fp16 copy of a layer's quantised cache", "%" PRIu64 " tokens x K and V of one layer x 2 B",

@@ -10,8 +10,8 @@
  *              queries and their rotated copy, K, V and the result, with it            4 u (3 q + kv + 3 E) and the masks
  *   ffn        gate and up, around them residual, norm, result                         4 u (2 F + 3 E) and the masks
  *   experts    of the k chosen: the activations and the results to be weighted         4 u (k F + k E + 3 E) and the masks
- *   latent     ik_llama.cpp's MLA: K and V of all heads for the whole context          n_ctx x heads x 2 (nope + rope + v), products <= -amb,
- *              and queries and results                                                 4 u (2 q + 3 E) and the masks
+ *   latent     ik_llama.cpp's MLA: K and V of all heads for the whole context          n_ctx x heads x 2 (nope + rope + v), products <= -amb
+ *              and holes of half of them, queries, input                               4 u (q + E) and the fp16 mask
  * A mask is n_ctx x u in fp32, and again in fp16 for flash attention; models with sliding windows have a second one. In the output stage no
  * mask is alive any more.
  */
@@ -36,6 +36,7 @@ struct uma_llama_buffers {
     uint64_t host;   /* "CUDA_Host compute buffer size": the graph's inputs: mask, embeddings of the tokens */
     uint64_t output; /* "CUDA_Host output buffer size": logits that the caller reads */
     uint64_t masks;  /* of device */
+    uint64_t holes;  /* of the latent stage, between the groups of heads */
     uint64_t
         dequantised; /* of the CUDA backend's own pool, in no buffer that it prints: fp16 copies of a quantised KV cache of one layer */
     uint64_t copied_layer; /* with layers left on the host: their largest tensor, copied to the device for large batches */

@@ -18,25 +18,48 @@ static uint64_t masks(const struct uma_widths *w, const struct uma_serve *serve,
     return uma_times(kinds, uma_times(serve->flash_attention == UMA_YES ? 6 : 4, one));
 }
 
+/* ik_llama.cpp multiplies the latent out for batches of 128 tokens and more with flash attention (build_deepseek2, -mla 2 and 3). */
+static bool multiplies_out(const struct uma_serve *serve, const struct uma_widths *w, uint64_t tokens) {
+    return w->mla && serve->mla_batch > 0 && !serve->mla_expanded && serve->flash_attention == UMA_YES && tokens >= 128;
+}
+
 /*
- * MLA kept as the latent, but multiplied out for a prompt (ik_llama.cpp, -mla 2 and 3): the products of some heads in fp32, as many as -amb
- * allows, and K and V of all heads in fp16. llama.cpp itself multiplies queries by the latent instead: `attention` has it.
+ * MLA kept as the latent, but multiplied out for a prompt: the products of a group of heads in fp32, halved until they are below -amb, and K
+ * and V of all heads in fp16, because every group's are computed before the first group's attention. Between two groups a K and a V settle
+ * in what the products before left free, so the next products find no place there: half of them are counted for such holes (a replay of
+ * ggml-alloc on this graph leaves 0.2 to 0.9 of them).
  */
-static uint64_t latent(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w, uint64_t context) {
-    if (!w->mla || serve->mla_batch == 0 || serve->mla_expanded)
+static uint64_t latent(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w, uint64_t tokens,
+                       uint64_t context, uint64_t *ret_holes) {
+    if (!multiplies_out(serve, w, tokens))
         return 0;
     uint64_t value = 0;
     for (uint32_t i = 0; i < model->layer_count; i++)
         if (model->layers[i].mixer == UMA_MIXER_MLA)
             value = MAX_OF(value, model->layers[i].v_head_dim);
     uint64_t heads = uma_times(w->heads, context), nope = model->qk_nope_dim, rope = model->qk_rope_dim;
-    uint64_t products = uma_times(heads, uma_times(4, nope + value));
-    return uma_plus(MIN_OF(products, serve->mla_batch), uma_times(heads, uma_times(2, nope + rope + value)));
+    uint64_t products = uma_times(heads, uma_times(4, nope + value)), all = products;
+    for (uint64_t group = w->heads; products > serve->mla_batch && group > 1 && group % 2 == 0; group /= 2)
+        products /= 2;
+    *ret_holes = products < all ? products / 2 : 0;
+    return uma_plus(uma_plus(products, *ret_holes), uma_times(heads, uma_times(2, nope + rope + value)));
+}
+
+/* Scores without flash attention. ik_llama.cpp's -amb bounds them for MLA: some heads at a time, each group's results joined to those before. */
+static uint64_t scores(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w, uint64_t tokens,
+                       uint64_t context) {
+    uint64_t head = uma_times(4, uma_times(tokens, context)), all = uma_times(w->heads, head);
+    if (!w->mla || serve->mla_expanded || serve->mla_batch == 0 || all <= serve->mla_batch)
+        return all;
+    uint64_t steps = MIN_OF(uma_divide_up(all, serve->mla_batch), w->heads), group = uma_divide_up(w->heads, steps);
+    uint64_t results = fp32(tokens, uma_times(w->heads, model->kv_lora_rank));
+    uint64_t transposed = uma_times(2, uma_times(context, model->kv_lora_rank));
+    return uma_plus(uma_plus(uma_times(group, head), transposed), uma_times(2, results));
 }
 
 /* Width of the queries and of the results of attention, elements per token. */
-static uint64_t query_width(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w) {
-    if (w->mla && !serve->mla_expanded && serve->mla_batch == 0) /* absorbed: every head's query has the width of the latent */
+static uint64_t query_width(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w, uint64_t tokens) {
+    if (w->mla && !serve->mla_expanded && !multiplies_out(serve, w, tokens)) /* absorbed: every head's query has the width of the latent */
         return MAX_OF(w->q, uma_times(w->heads, (uint64_t)model->kv_lora_rank + model->qk_rope_dim));
     return w->q;
 }
@@ -63,19 +86,19 @@ void uma_llama_buffers(const struct uma_model *model, const struct uma_serve *se
     uint64_t context = uma_times(serve->context, serve->sequences);
     context = uma_times(uma_divide_up(context, 256), 256);
     uint64_t u = b.ubatch = MIN_OF((uint64_t)serve->ubatch, context), hidden = model->hidden;
-    uint64_t query = query_width(model, serve, &w);
+    uint64_t query = query_width(model, serve, &w, u);
 
     b.masks = masks(&w, serve, u, context);
     b.stages[UMA_LLAMA_OUTPUT] = fp32(u, uma_plus(model->vocab, 2 * hidden));
-    uint64_t attention =
-        serve->flash_attention == UMA_YES ? uma_plus(uma_times(3, query), w.kv) : uma_plus(query, uma_times(context, w.heads));
-    b.stages[UMA_LLAMA_ATTENTION] = uma_plus(b.masks, fp32(u, uma_plus(attention, 3 * hidden)));
+    uint64_t attention = serve->flash_attention == UMA_YES ? fp32(u, uma_plus(uma_times(3, query), w.kv))
+                                                           : uma_plus(fp32(u, query), scores(model, serve, &w, u, context));
+    b.stages[UMA_LLAMA_ATTENTION] = uma_plus(b.masks, uma_plus(attention, fp32(u, 3 * hidden)));
     b.stages[UMA_LLAMA_FFN] = uma_plus(b.masks, fp32(u, uma_plus(uma_times(2, w.ffn), 3 * hidden)));
     if (w.active > 0)
         b.stages[UMA_LLAMA_EXPERTS] = uma_plus(b.masks, fp32(u, uma_plus(uma_plus(w.experts, uma_times(w.active, hidden)), 3 * hidden)));
-    uint64_t products = latent(model, serve, &w, context);
-    if (products > 0)
-        b.stages[UMA_LLAMA_LATENT] = uma_plus(uma_plus(products, b.masks), fp32(u, uma_plus(uma_times(2, w.q), 3 * hidden)));
+    uint64_t products = latent(model, serve, &w, u, context, &b.holes);
+    if (products > 0) /* beside the fp16 mask, the queries and the layer's input */
+        b.stages[UMA_LLAMA_LATENT] = uma_plus(uma_plus(products, uma_times(2, uma_times(u, context))), fp32(u, uma_plus(w.q, hidden)));
     for (unsigned i = 0; i < UMA_LLAMA_STAGE_COUNT; i++)
         if (b.stages[i] > b.stages[b.largest])
             b.largest = (enum uma_llama_stage)i;

@@ -21,23 +21,44 @@
 /* Anonymous memory of a Python process with torch in it (kernel's OOM tables of such processes: 1.06 GB). */
 #define PYTHON_HOST (1 * UMA_GIB)
 
+static bool is_litgpt(const struct uma_serve *serve) {
+    return serve->engine == UMA_ENGINE_LITGPT;
+}
+
+static enum uma_format linear_format(const struct uma_model *model, const struct uma_serve *serve) {
+    return serve->weights != UMA_FORMAT_UNKNOWN ? serve->weights : model->class_format[UMA_CLASS_MLP];
+}
+
+/*
+ * bitsandbytes replaces every linear layer of what it is given: transformers spares lm_head alone, so image towers become four bits, too;
+ * LitGPT's generate scripts spare nothing (BitsandbytesPrecision of Lightning without ignore_modules).
+ */
+static uint64_t class_bytes(const struct uma_model *model, const struct uma_serve *serve, enum uma_class class_) {
+    enum uma_format linear = linear_format(model, serve);
+    bool on_load =
+        model->basis != UMA_BASIS_TENSORS && (linear == UMA_FORMAT_NF4 || linear == UMA_FORMAT_NF4_DQ || linear == UMA_FORMAT_I8);
+    if (on_load && class_ == UMA_CLASS_LM_HEAD && is_litgpt(serve)) /* there are two matrices, also of a tied model */
+        return uma_format_bytes(linear, uma_times(model->vocab, model->hidden));
+    return on_load && class_ == UMA_CLASS_VISION ? uma_format_bytes(linear, model->totals[class_].params)
+                                                 : uma_serve_class_bytes(model, serve, class_);
+}
+
 static void add_weights(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve, uint64_t ranks) {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, ends = uma_plus(class_bytes(model, serve, UMA_CLASS_EMBEDDING), class_bytes(model, serve, UMA_CLASS_LM_HEAD));
     for (unsigned i = 0; i < UMA_CLASS_COUNT; i++)
         if (i != UMA_CLASS_MTP) /* transformers has no code for MTP layers: their keys are ignored on load */
-            bytes = uma_plus(bytes, uma_serve_class_bytes(model, serve, (enum uma_class)i));
+            bytes = uma_plus(bytes, class_bytes(model, serve, (enum uma_class)i));
     uint64_t share = uma_divide_up(bytes, ranks);
+    if (is_litgpt(serve) && ranks > 1) /* generate/sequentially.py: both ends on the first device; tp.py: on all */
+        share = uma_plus(uma_divide_up(uma_minus(bytes, ends), ranks), ends);
     double span =
         fmax(uma_serve_weight_span(model, serve), 0.01); /* buffers beside parameters: rotary tables, masks, quantisers' indices */
     struct uma_plan_term *term =
         uma_estimate_add(e, UMA_TERM_WEIGHTS, share, span, span, "tensor headers, or the structure of the configuration", "weights",
                          "%" PRIu64 " B / %" PRIu64, bytes, ranks);
-    if (serve->pp > 1) { /* the stages share the layers; embedding and lm_head are on one of them each, or both on the first (litgpt) */
-        uint64_t ends =
-            uma_plus(uma_serve_class_bytes(model, serve, UMA_CLASS_EMBEDDING), uma_serve_class_bytes(model, serve, UMA_CLASS_LM_HEAD));
+    if (serve->pp > 1 && !is_litgpt(serve)) /* the stages share the layers; embedding and lm_head are on one of them each */
         term->high = uma_plus(term->high, ends);
-    }
-    enum uma_format linear = serve->weights != UMA_FORMAT_UNKNOWN ? serve->weights : model->class_format[UMA_CLASS_MLP];
+    enum uma_format linear = linear_format(model, serve);
     if (model->tied && (linear == UMA_FORMAT_FP8 || linear == UMA_FORMAT_FP8_BLOCK128)) {
         /* Qwen3-0.6B, 1.7B and 4B in FP8 take one embedding more than in bf16 and GPTQ; Qwen3-8B and 32B, not tied, do not. */
         uint64_t head = uma_divide_up(uma_times(2, uma_times(model->vocab, model->hidden)), ranks);
@@ -65,11 +86,17 @@ static uint64_t rotary_cache(const struct uma_model *model) {
     return bytes;
 }
 
-/* A four-bit matrix is unpacked to 16 bits before a large product (bitsandbytes matmul_4bit, AutoAWQ's GEMM, ExLlama's temp_dq). */
+/*
+ * A four-bit matrix is unpacked to 16 bits before a large product (bitsandbytes matmul_4bit, AutoAWQ's GEMM, ExLlama's temp_dq). LitGPT's are:
+ * quantised from fp16 whatever the model's type (Lightning, plugins/precision/bitsandbytes.py), so that the fp16 matrix is there beside its
+ * copy in bf16; lm_head is one of them.
+ */
 static uint64_t dequantised(const struct uma_model *model, const struct uma_serve *serve, const struct uma_widths *w) {
-    enum uma_format format = serve->weights != UMA_FORMAT_UNKNOWN ? serve->weights : model->class_format[UMA_CLASS_MLP];
-    double bits = uma_format_bits(format);
-    return bits > 0 && bits < 6 ? uma_times(2, uma_times(w->ffn, model->hidden)) : 0;
+    double bits = uma_format_bits(linear_format(model, serve));
+    if (!(bits > 0 && bits < 6))
+        return 0;
+    uint64_t rows = is_litgpt(serve) ? MAX_OF(w->ffn, model->vocab) : w->ffn;
+    return uma_times(is_litgpt(serve) ? 4 : 2, uma_times(rows, model->hidden));
 }
 
 /*
@@ -164,9 +191,12 @@ int uma_plan_serve_transformers(const struct uma_model *model, const struct uma_
         uma_estimate_add(&e, UMA_TERM_OVERHEAD, uma_divide_up(rotary_cache(model), ranks), 1, 1, "modeling_qwen2.py at v4.38",
                          "cosines and sines per layer", "%" PRIu64 " positions x head_dim x 4 B x layers", model->max_position);
     uint64_t scratch = dequantised(model, serve, &w);
+    double scratch_span = is_litgpt(serve) ? 0.1 : 1; /* which kernels unpack differs but for LitGPT, which has one */
     if (scratch > 0)
-        uma_estimate_add(&e, UMA_TERM_OVERHEAD, scratch, 1, 1, "bitsandbytes, AutoAWQ and ExLlama unpack before a large product",
-                         "one matrix in 16 bits", "%u hidden x %" PRIu64 " ffn x 2 B", model->hidden, w.ffn);
+        uma_estimate_add(&e, UMA_TERM_OVERHEAD, scratch, scratch_span, scratch_span,
+                         "bitsandbytes, AutoAWQ and ExLlama unpack before a large product", "one matrix in 16 bits",
+                         "%u hidden x %" PRIu64 " x %d B", model->hidden, is_litgpt(serve) ? MAX_OF(w.ffn, model->vocab) : w.ffn,
+                         is_litgpt(serve) ? 4 : 2);
     /* Its high end: what products of quantised and batched steps take for a moment, which grows with the model. */
     uma_estimate_add(&e, UMA_TERM_OVERHEAD, WORKSPACE, 0.75, 2, "PyTorch CUDABlas.cpp; Qwen's tables leave 20 to 90 MiB",
                      "cuBLAS workspace", "32 MiB")

@@ -61,6 +61,8 @@ def predicted(answer, row):
         return device["total"] - device["host"], interval["low"], device["high"] - device["host"]
     if component == "device.total":
         return device["total"], interval["low"], device["high"]
+    if component == "host_buffer":
+        return next((term["bytes"] for term in answer["terms"] if term["what"] == "compute buffer, host"), None), None, None
     if component in ("recurrent_state", "kv_growing"):
         return cache_bytes(answer, component == "recurrent_state"), None, None
     if component in steady:

@@ -55,6 +55,8 @@ def serving_format(dtype):
 
 def serving_engine(row):
     text = row["method"].lower()
+    if "litgpt" in row["source"].lower() and "generate" in text:
+        return "litgpt"
     for pattern, name in (("vllm", "vllm"), ("sglang", "sglang"), ("llama.cpp", "llama.cpp"), ("ollama", "ollama"), ("trt", "trt-llm"),
                           ("transformers|generate|torchao|^torch", "transformers")):
         if re.search(pattern, text):
@@ -93,6 +95,8 @@ def import_serving(rows):
         else:
             opens.append("engine")
         fmt = (file_type(row["weight_dtype"]) if engine in ("llama.cpp", "ollama") else None) or serving_format(row["weight_dtype"])
+        if engine == "transformers" and row["model"].startswith("GLM-4") and row["weight_dtype"].lower() == "int4":
+            fmt = "nf4"  # its examples load with load_in_4bit
         if fmt:
             words += ["--dtype", f'"{fmt}"' if " " in fmt else fmt]
         elif component.startswith(("weights", "total")):
@@ -177,6 +181,8 @@ def import_serving(rows):
             ubatch, fa, mla, amb = (log_field(notes, key) for key in ("n_ubatch", "fa", "mla", "amb"))
             if ubatch:
                 words += ["--ubatch", str(ubatch)]
+                if ubatch > 2048:
+                    words += ["--batch", str(ubatch)]  # the log has n_ubatch after it was cut to n_batch
             if fa is not None:
                 words += ["--flash", "yes" if fa else "no"]
             if row["method"].startswith("ik_"):
@@ -245,18 +251,24 @@ def import_serving(rows):
                     opens.append("fraction or device")
         elif component == "compute_buffer":
             name, field = "compute_buffer", "compute_buffers"
-            if device and re.search(r"Host|CPU", device):
-                name = "compute_buffer-host"
+            if device == "CPU" and not re.search(r"(?:CUDA|Vulkan)\w* (?:compute|model|KV) buffer", shared):
+                texts.append("no GPU: the whole graph is in this buffer")
+            elif device and re.search(r"Host|CPU", device):
+                name, field = "compute_buffer-host", "host_buffer"
                 opens.append("host side")
             elif gpus > 1:
                 opens.append("several devices")
+            elif not whole(row["gpus"]) and engine == "llama.cpp":
+                opens.append("layers on the device")
+            if fmt is None and engine == "llama.cpp":
+                opens.append("format: tensors left on the host are copied for large batches")
             if re.search(r"fa \?|n_ubatch \?", notes) or log_field(notes, "n_ubatch") is None:
                 opens.append("batch or attention kernel")
         elif component == "total_peak":
-            name = {"transformers": "transformers_total", "llama.cpp": "llama_cpp_total", "ollama": "llama_cpp_total"}.get(engine, "engine_total")
+            name = {"transformers": "transformers_total", "litgpt": "litgpt_total", "llama.cpp": "llama_cpp_total", "ollama": "llama_cpp_total"}.get(engine, "engine_total")
             field = "allocated.peak"
-            if engine == "transformers" and re.search(r"\bgenerate(_\w+)?$", row["method"]) and "litgpt" in row["source"]:
-                name = "litgpt_total"
+            if "max single GPU" in notes:
+                field = "device.without_host"  # whole GB of the fullest device: a monitor's figure, not torch's
             if engine in ("llama.cpp", "ollama"):
                 field = "device.total"
             if engine in ("vllm", "sglang"):

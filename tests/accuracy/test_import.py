@@ -157,6 +157,26 @@ def llama_cpp():
     assert part["class"] == "weights_split" and part["complete"] == "no"
 
 
+def compute_buffers():
+    log = "; arch qwen3moe; n_ctx 65536; n_ubatch 4096; fa 1"
+    alone = dict(method="ik_llama.cpp", model="Qwen3-30B-A3B", params_b="30.5", weight_dtype="Q5_K - Medium", component="compute_buffer")
+    row = serve(**alone, notes="CUDA0 compute buffer" + log)
+    assert row["component"] == "compute_buffers" and has(row, "--ubatch 4096 --batch 4096") and row["complete"] == "yes"
+    assert serve(**alone, notes="CUDA0 compute buffer" + log, gpus="")["complete"] == "no"
+    host = serve(**alone, notes="CUDA_Host compute buffer" + log)
+    assert host["class"] == "compute_buffer-host" and host["component"] == "host_buffer" and host["complete"] == "no"
+    cpu = serve(**alone, notes="CPU compute buffer" + log, gpus="")
+    assert cpu["class"] == "compute_buffer" and cpu["complete"] == "yes"
+    both = import_serving([dict(SERVE, **alone, id=name, notes=name + " compute buffer" + log) for name in ("CPU", "CUDA0")])
+    assert both[0]["class"] == "compute_buffer-host"
+
+
+def litgpt():
+    row = serve(source="https://github.com/Lightning-AI/litgpt x.md", method="litgpt generate", component="total_peak", weight_dtype="bnb.nf4", gpus="1",
+                notes="A100-40GB; litgpt generate; max_memory_allocated")
+    assert row["class"] == "litgpt_total" and has(row, "--engine litgpt") and has(row, "--dtype nf4") and row["complete"] == "yes"
+
+
 def vllm_mxfp4():
     assert "kernel backend" in serve(model="gpt-oss-120b", weight_dtype="mxfp4")["remark"]
     assert serve(model="gpt-oss-120b", weight_dtype="mxfp4", notes="Marlin; util .9")["complete"] == "yes"
@@ -202,8 +222,8 @@ def a_folder():
 
 
 def main():
-    tests = [units, devices, names, plain_training, what_is_open, methods, sharding, what_sources_say_elsewhere, oom, engines, llama_cpp, vllm_mxfp4, caches, other_tables,
-             tables_as_committed, a_folder]
+    tests = [units, devices, names, plain_training, what_is_open, methods, sharding, what_sources_say_elsewhere, oom, engines, llama_cpp, compute_buffers,
+             litgpt, vllm_mxfp4, caches, other_tables, tables_as_committed, a_folder]
     print(f"1..{len(tests)}")
     failed = 0
     for number, test in enumerate(tests, 1):

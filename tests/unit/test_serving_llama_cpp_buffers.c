@@ -104,15 +104,46 @@ static void an_expanded_latent_is_bounded_by_amb(void **state) {
     struct uma_llama_buffers b;
     uma_llama_buffers(&t.model, &serve, &b);
     assert_int_equal(b.largest, UMA_LLAMA_LATENT);
-    assert_mib(b.device, 11718.25, 0.02);
+    assert_mib(b.device, 11718.25, 0.03);
     serve = job(32768, 1024, UMA_YES);
     serve.mla_batch = 512 * UMA_MIB;
     uma_llama_buffers(&t.model, &serve, &b);
-    assert_mib(b.device, 3650.00, 0.05);
+    assert_mib(b.device, 3650.00, 0.04);
+    /* issue 455 and discussion 258, the same with ubatches of 512 and 4096: 3425.00 and 4104.00 MiB */
+    serve.ubatch = 512;
+    uma_llama_buffers(&t.model, &serve, &b);
+    assert_mib(b.device, 3425.00, 0.002);
+    assert_int_equal(b.holes, 256 * UMA_MIB);
+    serve.ubatch = 4096;
+    uma_llama_buffers(&t.model, &serve, &b);
+    assert_mib(b.device, 4104.00, 0.01);
+    /* products of 5 GiB are halved to 320 MiB, not cut at 512 */
+    serve = job(40960, 512, UMA_YES);
+    serve.mla_batch = 512 * UMA_MIB;
+    uma_llama_buffers(&t.model, &serve, &b);
+    assert_int_equal(b.holes, 160 * UMA_MIB);
+    serve = job(32768, 1024, UMA_YES);
+    serve.mla_batch = 512 * UMA_MIB;
+    uma_llama_buffers(&t.model, &serve, &b);
     serve.mla_batch = UINT64_MAX; /* all heads at once: 32768 x 128 x 256 x 4 B = 4096 MiB of products instead of 512 */
     uint64_t bounded = b.device;
     uma_llama_buffers(&t.model, &serve, &b);
-    assert_int_equal(b.device - bounded, 3584 * UMA_MIB);
+    assert_int_equal(b.device - bounded, (3584 - 256) * UMA_MIB); /* no holes between groups */
+    assert_int_equal(b.holes, 0);
+    /* pull request 239: 40.26 MiB for ubatches of 32, for which nothing is multiplied out, without flash attention */
+    serve = job(2048, 32, UMA_NO);
+    serve.mla_batch = 64 * UMA_MIB;
+    uma_llama_buffers(&t.model, &serve, &b);
+    assert_int_equal(b.stages[UMA_LLAMA_LATENT], 0);
+    assert_mib(b.stages[UMA_LLAMA_ATTENTION], 40.26, 0.1);
+    /* 80 GiB of scores in steps of two heads: 1280 MiB, beside the mask of 640, queries, results and a transposed latent */
+    serve = job(163840, 1024, UMA_NO);
+    serve.mla_batch = 1024 * UMA_MIB;
+    uma_llama_buffers(&t.model, &serve, &b);
+    assert_mib(b.device, 2964, 0.001);
+    serve.mla_batch = UINT64_MAX;
+    uma_llama_buffers(&t.model, &serve, &b);
+    assert_true(b.device > 80 * UMA_GIB);
 }
 
 static void devices_share_by_copies(void **state) {

@@ -106,6 +106,35 @@ static void what_leaves_the_pool_is_more_than_what_is_allocated(void **state) {
     assert_true(e.flag_count >= 2);
 }
 
+static uint64_t litgpt(const char *name, enum uma_format format, uint64_t context, uint32_t tp, uint32_t pp) {
+    struct uma_error err = { 0 };
+    struct uma_model *model = NULL;
+    assert_int_equal(uma_model_open(name, &model, &err), 0);
+    uma_model_set_format(model, format);
+    struct uma_serve serve = { .engine = UMA_ENGINE_LITGPT, .context = context, .prompt_tokens = 1, .tp = tp, .pp = pp, .gpu_layers = -1 };
+    struct uma_estimate e;
+    assert_int_equal(uma_plan_serve(model, &serve, &e, &err), 0);
+    (void)uma_model_free(model);
+    return e.total;
+}
+
+static void assert_gb(uint64_t bytes, double gb) {
+    if ((double)bytes < gb * 0.993e9 || (double)bytes > gb * 1.007e9)
+        fail_msg("%.3f GB is not %.2f GB", (double)bytes / 1e9, gb);
+}
+
+static void litgpt_quantises_lm_head_and_keeps_all_heads(void **state) {
+    (void)state;
+    /* Lightning-AI/litgpt, tutorials: `litgpt generate` of 50 tokens, and 256 tokens on several A100; decimal GB */
+    assert_gb(litgpt("meta-llama/Llama-2-7b-hf", UMA_FORMAT_BF16, 58, 1, 1), 13.52);
+    assert_gb(litgpt("meta-llama/Llama-2-7b-hf", UMA_FORMAT_NF4, 58, 1, 1), 4.57);
+    assert_gb(litgpt("meta-llama/Llama-2-7b-hf", UMA_FORMAT_NF4_DQ, 58, 1, 1), 4.26);
+    assert_gb(litgpt("meta-llama/Llama-2-70b-hf", UMA_FORMAT_NF4_DQ, 58, 1, 1), 37.21);
+    assert_gb(litgpt("meta-llama/Llama-2-70b-hf", UMA_FORMAT_BF16, 256, 1, 5), 28.72);
+    assert_gb(litgpt("meta-llama/Llama-2-70b-hf", UMA_FORMAT_BF16, 256, 8, 1), 18.19);
+    assert_gb(litgpt("meta-llama/Llama-2-70b-hf", UMA_FORMAT_NF4_DQ, 256, 2, 1), 19.79);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_cache_and_a_workspace_when_nothing_is_prefilled),
@@ -114,6 +143,7 @@ int main(void) {
         cmocka_unit_test(old_versions_have_logits_of_every_prompt_token),
         cmocka_unit_test(a_chunked_prefill_holds_a_chunk),
         cmocka_unit_test(a_tuple_cache_is_there_twice),
+        cmocka_unit_test(litgpt_quantises_lm_head_and_keeps_all_heads),
         cmocka_unit_test(what_leaves_the_pool_is_more_than_what_is_allocated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

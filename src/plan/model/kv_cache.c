@@ -130,7 +130,9 @@ static struct cost layer_cost(const struct uma_model *model, uint32_t index, con
     if (layer->mixer == UMA_MIXER_MLA)
         latent_cost(model, layer, options, &cost);
     else if (layer->mixer == UMA_MIXER_ATTENTION && !layer->shares_kv) {
-        uint64_t heads = per_rank(layer->kv_heads, options->tp);
+        /* LitGPT (build_kv_cache in model.py) keeps the heads of the queries, unless there is one for all */
+        bool repeated = options->engine == UMA_ENGINE_LITGPT && layer->kv_heads > 1;
+        uint64_t heads = per_rank(repeated ? layer->heads : layer->kv_heads, options->tp);
         cost.row = uma_plus(uma_format_bytes(format_of(options->key_format), uma_times(heads, layer->head_dim)),
                             uma_format_bytes(format_of(options->value_format), uma_times(heads, layer->v_head_dim)));
         cost.window = options->full_window ? 0 : layer->window;
