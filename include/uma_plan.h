@@ -438,10 +438,12 @@ struct uma_estimate {
     struct uma_plan_term terms[UMA_PLAN_TERMS_MAX];
     uint32_t term_count;
     uint64_t groups[UMA_TERM_COUNT]; /* sums of terms */
-    uint64_t total;         /* sum of groups: what the framework's allocator has handed out at the peak (torch max_memory_allocated), or the
+    uint64_t total; /* sum of groups: what the framework's allocator has handed out at the peak (torch max_memory_allocated), or the
                                engine's own sum */
-    uint64_t low, high;     /* of total */
-    uint64_t between_steps; /* training: allocated between two steps */
+    uint64_t low,
+        high; /* serving: of total. Training: of what may be seen of the job, from the least that the allocator hands out to what it
+                               holds (fragments) with the CUDA context */
+    uint64_t between_steps;    /* training: allocated between two steps */
     uint64_t params_trainable; /* training: of the whole model, over all ranks */
     uint64_t reserved;         /* what the allocator holds for it (torch reserved): total and its fragmentation */
     uint64_t context;          /* CUDA context, libraries, workers: outside every allocator */
@@ -573,6 +575,16 @@ struct uma_train {
     enum uma_loader loader;            /* DEFAULT: the framework's; where the job begins with random weights, none */
     double read_bytes_per_second;      /* storage; 0: not known */
     uint32_t torch_release;            /* 1000 x major + minor (2.1: 2001); 0: a current one. Before 2.1 AdamW's step takes more */
+    uint32_t assumed;                  /* UMA_ASSUMED_* of what uma_train_defaults filled in: the interval is wider by it */
+};
+
+enum {
+    UMA_ASSUMED_BATCH = 1 << 0,
+    UMA_ASSUMED_SEQ = 1 << 1,
+    UMA_ASSUMED_LOSS = 1 << 2,
+    UMA_ASSUMED_AUTOCAST = 1 << 3,
+    UMA_ASSUMED_CHECKPOINTING = 1 << 4,
+    UMA_ASSUMED_ADAPTER = 1 << 5, /* its rank or its targets */
 };
 
 /* Parts whose activations selective checkpointing computes again (Megatron --recompute-modules). */

@@ -97,6 +97,10 @@ static void job_of(const struct uma_model *model, const struct uma_train *train,
     uma_training_deepspeed_of(job);
 }
 
+static bool megatron_or_titan(const struct uma_train *train) {
+    return train->framework == UMA_FRAMEWORK_MEGATRON || train->framework == UMA_FRAMEWORK_TORCHTITAN;
+}
+
 int uma_plan_train(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate, struct uma_error *err) {
     struct uma_train filled = *train;
     uma_train_defaults(model, &filled);
@@ -112,10 +116,16 @@ int uma_plan_train(const struct uma_model *model, const struct uma_train *train,
         struct uma_training_job job;
         job_of(model, &filled, &job);
         uma_training_assemble(&job, &estimate);
-        uma_training_assume(&job, train, &estimate);
+        uma_training_assume(&job, &estimate);
     }
     if (r < 0)
         return r;
+    /* these two estimators' intervals are of allocated memory; a user may see what is held, with the context */
+    uint64_t held = estimate.reserved;
+    if (megatron_or_titan(&filled) && estimate.high < held)
+        estimate.high = held;
+    if (estimate.device_high < estimate.high)
+        estimate.device_high = estimate.high;
     uma_training_load(model, &filled, &estimate);
     *ret_estimate = estimate;
     return 0;

@@ -68,7 +68,26 @@ static void shape_defaults(struct uma_train *train) {
         train->group_size = 8;
 }
 
+/* What is about to be filled in; a second call adds nothing. */
+static uint32_t open_decisions(const struct uma_train *train) {
+    uint32_t open = train->assumed;
+    if (train->batch == 0 && train->tokens == 0)
+        open |= UMA_ASSUMED_BATCH;
+    if (train->seq == 0 && train->tokens == 0)
+        open |= UMA_ASSUMED_SEQ;
+    if (train->loss == UMA_LOSS_DEFAULT)
+        open |= UMA_ASSUMED_LOSS;
+    if (train->autocast == UMA_MAYBE)
+        open |= UMA_ASSUMED_AUTOCAST;
+    if (train->checkpointing == UMA_CHECKPOINTING_DEFAULT)
+        open |= UMA_ASSUMED_CHECKPOINTING;
+    if (train->method != UMA_METHOD_FULL && (train->rank == 0 || train->targets == 0))
+        open |= UMA_ASSUMED_ADAPTER;
+    return open;
+}
+
 void uma_train_defaults(const struct uma_model *model, struct uma_train *train) {
+    train->assumed = open_decisions(train);
     shape_defaults(train);
     bool pretraining = train->framework == UMA_FRAMEWORK_MEGATRON || train->framework == UMA_FRAMEWORK_TORCHTITAN;
     bool zero = train->shard == UMA_SHARD_ZERO1 || train->shard == UMA_SHARD_ZERO2 || train->shard == UMA_SHARD_ZERO3;

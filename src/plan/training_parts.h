@@ -103,4 +103,4 @@ void uma_training_assemble(const struct uma_training_job *job, struct uma_estima
 void uma_training_finish(const struct uma_training_job *job, const struct uma_training_peak *peak,
                          struct uma_estimate *estimate); /* training_device.c */
 /* Widen the interval by what the user left open, and say what was assumed: training_assumptions.c */
-void uma_training_assume(const struct uma_training_job *job, const struct uma_train *given, struct uma_estimate *estimate);
+void uma_training_assume(const struct uma_training_job *job, struct uma_estimate *estimate);

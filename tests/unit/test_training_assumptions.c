@@ -35,6 +35,52 @@ static void what_is_open_widens(void **state) {
     assert_false(warned(&narrow, "no batch given"));
 }
 
+/* Upwards: the total, 0.02 of it, 0.05 of what comes and goes, the context; 0.03 below. */
+static void the_interval_of_a_job_stated_whole(void **state) {
+    (void)state;
+    _cleanup_model_ struct uma_model *model = dense_model(&LLAMA_3_8B);
+    struct uma_train train = { .method = UMA_METHOD_LORA,
+                               .weights = UMA_FORMAT_BF16,
+                               .rank = 16,
+                               .targets = QKVO,
+                               .batch = 8,
+                               .seq = 4096,
+                               .autocast = UMA_YES,
+                               .loss = UMA_LOSS_FUSED_LINEAR,
+                               .checkpointing = UMA_CHECKPOINTING_ON };
+    struct uma_estimate e;
+    assert_int_equal(uma_plan_train(model, &train, &e, NULL), 0);
+    uint64_t moving = 0;
+    for (uint32_t i = 0; i < e.term_count; i++)
+        moving += e.terms[i].between_steps ? 0 : e.terms[i].bytes;
+    assert_near(e.low, 0.97 * (double)e.total, 0.001);
+    assert_near(e.high, 1.02 * (double)e.total + 0.05 * (double)moving + (double)e.context, 0.001);
+    uint64_t stated = e.high - e.total;
+    train.loss = UMA_LOSS_DEFAULT; /* nominal: 0.28 of what comes and goes; here half of it, but not above 8 GiB */
+    assert_int_equal(uma_plan_train(model, &train, &e, NULL), 0);
+    assert_true(e.high > e.device && e.high - e.total > 3 * stated);
+    assert_near(e.high, 1.10 * (double)e.total + GIB(8) + (double)e.context, 0.001);
+    assert_true(e.device_high >= e.high);
+}
+
+/* Whoever fills the defaults first, as umactl does to print them, gets the same interval and the same warnings. */
+static void defaults_are_remembered(void **state) {
+    (void)state;
+    _cleanup_model_ struct uma_model *model = dense_model(&LLAMA_3_8B);
+    struct uma_train open = { .method = UMA_METHOD_LORA }, filled = open;
+    uma_train_defaults(model, &filled);
+    assert_int_equal(filled.batch, 1);
+    assert_int_equal(filled.assumed, UMA_ASSUMED_BATCH | UMA_ASSUMED_SEQ | UMA_ASSUMED_LOSS | UMA_ASSUMED_AUTOCAST |
+                                         UMA_ASSUMED_CHECKPOINTING | UMA_ASSUMED_ADAPTER);
+    uma_train_defaults(model, &filled);
+    struct uma_estimate a, b;
+    assert_int_equal(uma_plan_train(model, &open, &a, NULL), 0);
+    assert_int_equal(uma_plan_train(model, &filled, &b, NULL), 0);
+    assert_int_equal(a.low, b.low);
+    assert_int_equal(a.high, b.high);
+    assert_true(warned(&b, "no batch given") && warned(&b, "no length given"));
+}
+
 static void what_a_user_must_know(void **state) {
     (void)state;
     _cleanup_model_ struct uma_model *model = dense_model(&MIXTRAL);
@@ -53,6 +99,7 @@ static void what_a_user_must_know(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(what_is_open_widens), cmocka_unit_test(what_a_user_must_know) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(what_is_open_widens), cmocka_unit_test(the_interval_of_a_job_stated_whole),
+                                        cmocka_unit_test(defaults_are_remembered), cmocka_unit_test(what_a_user_must_know) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
