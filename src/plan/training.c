@@ -52,10 +52,11 @@ int uma_training_check(const struct uma_model *model, const struct uma_train *tr
 }
 
 /* Families that came with transformers 4.45 or later: whoever trains them has its loss. For the others autocast is taken for the sign of today's
- * stack; rows without it (fms-acceleration's first benchmark) hold 16-bit logits beside the fp32 ones. */
+ * stack; rows without it (fms-acceleration's first benchmark) hold 16-bit logits beside the fp32 ones. A shape given by numbers ("decoder") is
+ * whatever its user trains today. */
 static bool older_transformers(const struct uma_model *model, const struct uma_train *train) {
-    static const char *const later[] = { "granite", "qwen3",   "gemma3",  "gemma4", "olmo", "glm4",
-                                         "smollm",  "gpt_oss", "gpt-oss", "phi4",   "lfm2", "mllama" };
+    static const char *const later[] = { "granite", "qwen3",   "gemma3", "gemma4", "olmo",   "glm4",   "smollm",
+                                         "gpt_oss", "gpt-oss", "phi4",   "lfm2",   "mllama", "decoder" };
     if (train->framework != UMA_FRAMEWORK_TORCH || train->autocast != UMA_NO)
         return false;
     for (size_t i = 0; model->architecture && i < sizeof later / sizeof *later; i++)

@@ -10,6 +10,8 @@ struct sizes { /* bytes on this rank */
     uint64_t gathered_root, gathered_layer, layer_gradient, root_gradient, buckets;
     uint64_t kept, one_kept, working, retained, loss, loss_fixed;
     uint64_t generation, reference, host;
+    struct uma_training_rollout rollout;
+    uint64_t images;
 };
 
 static uint64_t share(uint64_t bytes, bool sharded, uint64_t ranks) {
@@ -34,7 +36,8 @@ static void state_sizes(const struct uma_training_job *job, struct sizes *sizes)
         sizes->states = 0;
     }
     bool lomo = job->train->optimizer == UMA_OPTIMIZER_LOMO;
-    uint64_t full = lomo ? 0 : uma_times(states->full_params, states->gradient_bytes);
+    /* LOMO (arXiv:2306.09782) applies each gradient as it is made: the largest one is there, the embedding's */
+    uint64_t full = uma_times(lomo ? job->model->totals[UMA_CLASS_EMBEDDING].params : states->full_params, states->gradient_bytes);
     sizes->gradients = uma_plus(share(uma_times(states->adapter_params, states->adapter_bytes), job->shard_gradients && adapters, ranks),
                                 share(full, job->shard_gradients, ranks));
     sizes->temporary = share(states->step_temporary, job->shard_states && (states->full_params > 0 || adapters), ranks);
@@ -117,10 +120,12 @@ static void activation_sizes(const struct uma_training_job *job, struct sizes *s
     sizes->retained = uma_times(t, activations->retained);
     sizes->loss = uma_times(t, job->loss.per_token);
     sizes->loss_fixed = job->loss.fixed;
+    sizes->images = uma_training_images_kept(job);
+    uma_training_rollout_of(job, &sizes->rollout);
 }
 
 static uint64_t deepspeed_buckets(const struct uma_training_job *job, enum uma_training_moment moment) {
-    return uma_plus(job->deepspeed.lasting, moment == UMA_AT_STEP ? 0 : job->deepspeed.backward);
+    return uma_plus(job->deepspeed.lasting, moment == UMA_AT_STEP || moment == UMA_AT_GENERATION ? 0 : job->deepspeed.backward);
 }
 
 static uint64_t at(const struct uma_training_job *job, const struct sizes *sizes, enum uma_training_moment moment) {
@@ -130,16 +135,18 @@ static uint64_t at(const struct uma_training_job *job, const struct sizes *sizes
     sum = uma_plus(sum, uma_plus(sizes->buckets, deepspeed_buckets(job, moment)));
     switch (moment) {
     case UMA_AT_LOSS:
-        return uma_plus(uma_plus(sum, held),
-                        uma_plus(sizes->gathered_root, uma_plus(uma_plus(sizes->kept, sizes->loss), sizes->loss_fixed)));
+        return uma_plus(uma_plus(sum, held), uma_plus(sizes->gathered_root, uma_plus(uma_plus(sizes->kept, sizes->images),
+                                                                                     uma_plus(sizes->loss, sizes->loss_fixed))));
     case UMA_AT_LAYER:
         if (held < sizes->root_gradient)
             held = sizes->root_gradient;
         sum = uma_plus(sum, uma_plus(held, uma_plus(sizes->gathered_root, sizes->gathered_layer)));
-        return uma_plus(sum, uma_plus(uma_plus(sizes->kept, sizes->working), sizes->retained));
+        return uma_plus(sum, uma_plus(uma_plus(sizes->kept, sizes->images), uma_plus(sizes->working, sizes->retained)));
     case UMA_AT_END:
         sum = uma_plus(sum, uma_plus(sizes->gradients, uma_plus(sizes->gathered_root, sizes->gathered_layer)));
         return uma_plus(sum, uma_plus(sizes->one_kept, sizes->working));
+    case UMA_AT_GENERATION:
+        return sizes->rollout.completions > 0 ? uma_plus(sum, uma_plus(sizes->rollout.bytes, sizes->rollout.gathered)) : 0;
     default:
         return uma_plus(uma_plus(sum, sizes->gradients), sizes->temporary);
     }
@@ -197,6 +204,18 @@ static void state_terms(const struct uma_training_job *job, const struct sizes *
             ->between_steps = true;
 }
 
+/* Between two steps there are neither gradients nor activations; the completions' cache stands in their place. */
+static void generation_terms(const struct uma_training_job *job, const struct sizes *sizes, struct uma_estimate *estimate) {
+    uma_estimate_add(estimate, UMA_TERM_KV_CACHE, sizes->rollout.bytes, 0.5, 0.05,
+                     "trl/trainer/grpo_trainer.py: transformers' generate for all completions at once", "completions being generated",
+                     "%llu completions of up to %llu tokens: KV cache, %llu logits each", ULL(sizes->rollout.completions),
+                     ULL(job->sequence), ULL(job->model->vocab));
+    if (sizes->rollout.gathered > 0)
+        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, sizes->rollout.gathered, 0, 0,
+                         "ds3_gather_for_generation, FSDP.summon_full_params", "weights gathered for generation",
+                         "%llu B, all ranks' parts", ULL(sizes->rollout.gathered));
+}
+
 static void phase_terms(const struct uma_training_job *job, const struct sizes *sizes, enum uma_training_moment moment,
                         struct uma_estimate *estimate) {
     const struct uma_training_activations *activations = &job->activations;
@@ -205,6 +224,8 @@ static void phase_terms(const struct uma_training_job *job, const struct sizes *
         held = sizes->root_gradient;
     if (moment == UMA_AT_END || moment == UMA_AT_STEP)
         held = sizes->gradients;
+    if (moment == UMA_AT_GENERATION)
+        held = 0;
     if (held > 0)
         uma_estimate_add(estimate, UMA_TERM_GRADIENTS, held, 0, 0, "one per trained parameter, in its own format", "gradients",
                          "of %llu parameters, as far as the peak has them",
@@ -219,6 +240,10 @@ static void phase_terms(const struct uma_training_job *job, const struct sizes *
         uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, buckets, 0.9, 1, "deepspeed/runtime/zero/config.py: reduce_bucket_size",
                          "DeepSpeed reduce bucket", "5e8 elements x %u B", job->element)
             ->between_steps = job->deepspeed.lasting > 0;
+    if (moment == UMA_AT_GENERATION) {
+        generation_terms(job, sizes, estimate);
+        return;
+    }
     if (moment == UMA_AT_STEP) {
         if (job->deepspeed.step > 0)
             uma_estimate_add(estimate, UMA_TERM_OPTIMIZER, sizes->temporary, 0, 0,
@@ -246,6 +271,11 @@ static void phase_terms(const struct uma_training_job *job, const struct sizes *
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, sizes->kept, 0.05, 0.05, "tensors that autograd keeps",
                          job->train->checkpointing == UMA_CHECKPOINTING_OFF ? "activations of all layers" : "checkpoints",
                          "%llu tokens x %u layers, %llu B a token", ULL(t), job->model->layer_count, ULL(t > 0 ? sizes->kept / t : 0));
+    if (moment != UMA_AT_END && sizes->images > 0)
+        uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, sizes->images, 0.6, 3,
+                         "arXiv:2205.05198, equation 1; patches may be merged by four or more", "vision tower",
+                         "%llu images x %u tokens x %u hidden, %u layers", ULL(uma_times(job->train->batch, job->train->images)),
+                         job->model->vision_tokens, job->model->vision_hidden, job->model->vision_layers);
     if (moment == UMA_AT_LOSS) {
         uma_estimate_add(estimate, UMA_TERM_ACTIVATIONS, uma_plus(sizes->loss, sizes->loss_fixed), 0.1, 0.1, job->loss.source,
                          job->loss.what, "%llu tokens x (%llu vocab x %.1f B + %u hidden x %.0f B) + %llu B", ULL(t),

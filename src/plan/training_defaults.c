@@ -60,6 +60,11 @@ static void shape_defaults(struct uma_train *train) {
         train->batch = 1;
     if (train->seq == 0)
         train->seq = 2048;
+    /* litgpt's recipes fill a global batch of 16 (litgpt/finetune/full.py and lora.py, TrainArgs): gradients of earlier micro batches are there
+     * while the next one runs */
+    uint64_t at_once = uma_times(train->batch, uma_training_data_parallel(train));
+    if (train->accumulation == 0 && train->framework == UMA_FRAMEWORK_LITGPT && at_once > 0)
+        train->accumulation = 16 / at_once;
     if (train->accumulation == 0)
         train->accumulation = 1;
     if (train->rank == 0)

@@ -57,7 +57,8 @@ void uma_training_loss_of(struct uma_training_job *job) {
                 uma_times(uma_times(job->model->vocab, job->model->hidden), job->element); /* made in forward, kept until backward */
         return;
     case UMA_LOSS_CHUNKED:
-        set(loss, job, 2 + 12 * chunk_share(job), 4, "logits, chunked loss",
+        /* compiled, the chunk's fp32 steps are one kernel and leave its log-softmax alone */
+        set(loss, job, 2 + (train->compile == UMA_YES ? 4 : 12) * chunk_share(job), 4, "logits, chunked loss",
             "torchtune CEWithChunkedOutputLoss: 16-bit logits of all positions, fp32 copies of one of 8 chunks");
         return;
     case UMA_LOSS_FUSED:

@@ -54,7 +54,13 @@ struct uma_training_deepspeed { /* bytes on one rank; 0 without ZeRO */
     uint64_t side_at_step;      /* the same where the step is the peak: the part that `step` does not have */
 };
 
-enum uma_training_moment { UMA_AT_LOSS = 0, UMA_AT_LAYER, UMA_AT_END, UMA_AT_STEP, UMA_MOMENTS };
+enum uma_training_moment { UMA_AT_LOSS = 0, UMA_AT_LAYER, UMA_AT_END, UMA_AT_STEP, UMA_AT_GENERATION, UMA_MOMENTS };
+
+struct uma_training_rollout { /* what GRPO's own generation takes before the step */
+    uint64_t completions;     /* at once on this rank */
+    uint64_t bytes;           /* their KV cache and logits */
+    uint64_t gathered;        /* weights gathered for it */
+};
 
 struct uma_training_peak {
     enum uma_training_moment moment;
@@ -90,6 +96,10 @@ bool uma_training_zero(const struct uma_train *train);          /* ZeRO, of any 
 
 /* Copies of the second moments that the optimizer's step makes of all parameters at once. */
 unsigned uma_training_step_copies(const struct uma_train *train);
+
+uint64_t uma_training_completions(const struct uma_train *train); /* training_extra.c: GRPO, generated at once on a rank */
+void uma_training_rollout_of(const struct uma_training_job *job, struct uma_training_rollout *ret_rollout);
+uint64_t uma_training_images_kept(const struct uma_training_job *job); /* of all images of a micro batch, for backward */
 
 /* Bytes that one trained parameter costs the optimizer between steps, its weights and gradients in `precision` bytes each. */
 double uma_training_optimizer_bytes(enum uma_optimizer optimizer, unsigned precision);
