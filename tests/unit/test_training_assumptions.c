@@ -35,7 +35,7 @@ static void what_is_open_widens(void **state) {
     assert_false(warned(&narrow, "no batch given"));
 }
 
-/* Upwards: the total, 0.02 of it, 0.05 of what comes and goes, the context; 0.03 below. */
+/* Upwards: the total, 0.02 of it, 0.03 of what comes and goes, the context; 0.027 below. */
 static void the_interval_of_a_job_stated_whole(void **state) {
     (void)state;
     _cleanup_model_ struct uma_model *model = dense_model(&LLAMA_3_8B);
@@ -53,8 +53,9 @@ static void the_interval_of_a_job_stated_whole(void **state) {
     uint64_t moving = 0;
     for (uint32_t i = 0; i < e.term_count; i++)
         moving += e.terms[i].between_steps ? 0 : e.terms[i].bytes;
-    assert_near(e.low, 0.97 * (double)e.total, 0.001);
-    assert_near(e.high, 1.02 * (double)e.total + 0.05 * (double)moving + (double)e.context, 0.001);
+    assert_near(e.low, 0.973 * (double)e.total, 0.3); /* the terms' own spans in quadrature may reach a little lower */
+    assert_true((double)e.low <= 0.973 * (double)e.total + 1);
+    assert_near(e.high, 1.02 * (double)e.total + 0.03 * (double)moving + (double)e.context, 0.001);
     uint64_t stated = e.high - e.total;
     train.loss = UMA_LOSS_DEFAULT; /* nominal: 0.28 of what comes and goes; here half of it, but not above 8 GiB */
     assert_int_equal(uma_plan_train(model, &train, &e, NULL), 0);
