@@ -40,7 +40,7 @@ static const char usage[] =
     "      --loss full|fused|fused-linear|chunked\n"
     "      --framework NAME     torch unsloth torchtune torchtitan megatron axolotl llama-factory ms-swift litgpt (torch)\n"
     "      --nodes N --gpus N   nodes, and GPUs of each; --shard none|ddp|fsdp|zero1|zero2|zero3|tp, --tp --pp --cp --ep N\n"
-    "      --sequence-parallel, --distributed-optimizer\n"
+    "      --sequence-parallel, --distributed-optimizer (more of Megatron's: umactl-plan(1))\n"
     "      --compute FORMAT, --master --autocast --double-quant --compile --packing --reference-model yes|no\n"
     "      --gradients --moments --residual FORMAT   accumulated gradients, Adam's states, hidden states between layers\n"
     "      --stage N|first|last|largest, --virtual-stages --microbatch-group --expert-tp --recompute-layers N\n"
@@ -90,24 +90,25 @@ static int checkpoint_format(struct uma_plan_request *request, struct uma_model 
     bool ggml = serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
     if (!request->job.serving || !request->file_type)
         return 0;
+    enum uma_format format = uma_format_from_name(request->file_type);
     if (model->file_count > 0)
-        return serve->weights == UMA_FORMAT_UNKNOWN
+        return format == UMA_FORMAT_UNKNOWN
                    ? uma_error_text(err, EINVAL, "--dtype %.64s: a file of this type must be made first; the model's own files are planned",
                                     request->file_type)
                    : 0;
     int r = ggml ? uma_model_set_file_type(model, request->file_type) : -EINVAL;
     if (r == -ENOMEM)
         return uma_error_set(err, ENOMEM, "--dtype %.64s", request->file_type);
-    if (r == -EINVAL && serve->weights == UMA_FORMAT_UNKNOWN)
+    if (r == -EINVAL && format == UMA_FORMAT_UNKNOWN)
         return uma_error_text(err, EINVAL, "--dtype %.64s: a type of GGUF files, which %s does not take", request->file_type,
                               uma_name_of(uma_engine_names, UMA_ENGINE_COUNT, serve->engine));
     if (r == -EINVAL)
-        uma_model_set_format(model, serve->weights);
+        uma_model_set_format(model, format);
     serve->weights = UMA_FORMAT_UNKNOWN;
     return 0;
 }
 
-static int model_open(struct uma_plan_request *request, struct uma_model **ret_model, struct uma_error *err) {
+int uma_plan_model_open(struct uma_plan_request *request, struct uma_model **ret_model, struct uma_error *err) {
     struct uma_model *model = NULL;
     int r = request->model_path ? uma_model_open(request->model_path, &model, err) : uma_model_from_shape(&request->shape, &model, err);
     if (r < 0)
@@ -251,7 +252,7 @@ static int plan(struct uma_plan_request *request) {
     struct uma_error err = { 0 };
     struct uma_model *model = NULL;
     struct uma_plan_answer answer = { 0 };
-    int status, r = model_open(request, &model, &err);
+    int status, r = uma_plan_model_open(request, &model, &err);
     if (r >= 0)
         r = budget_find(request, &answer, &err);
     if (r >= 0 && request->sweep) {

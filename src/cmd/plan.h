@@ -15,14 +15,14 @@ struct uma_plan_request {
     struct uma_plan_job job;
     struct uma_shape shape;
     const char *model_path;        /* --model */
-    const char *projector, *draft; /* a file or a size */
+    const char *projector, *draft; /* a file, a model or a size */
     const char *file_type;         /* --dtype as given, where it may be a type of GGUF files */
     const char *sweep;             /* --sweep text */
     struct uma_u64 budget;         /* --budget */
     uint64_t max_seq_len;          /* capacity of an engine: longest sequence it is built for */
     bool explain, worksheet;
-    bool last_stage;               /* --stage last */
-    bool method_given, full_given; /* --method, and it said "full" */
+    bool last_stage; /* --stage last */
+    bool full_given; /* --method full */
 };
 
 /* ---- options (plan_options.c) ------------------------------------------------------------------------------- */
@@ -59,23 +59,22 @@ struct uma_plan_answer {
     } capacity;
 };
 
+/* The model that a request names, in the format that it asks to serve. */
+int uma_plan_model_open(struct uma_plan_request *request, struct uma_model **ret_model, struct uma_error *err);
 /* Fill in defaults, estimate, judge against answer->fit.budget, and (advise) climb the ladder and find the limits. */
 int uma_plan_answer_build(struct uma_plan_request *request, const struct uma_model *model, bool advise, struct uma_plan_answer *answer,
                           struct uma_error *err);
 
 /* Bytes that an anchor is compared with: of all nodes together, as they are reported. */
 uint64_t uma_plan_anchor_bytes(const struct uma_plan_answer *answer);
-void uma_plan_json_members(struct uma_json *json, const struct uma_plan_answer *answer);
 void uma_plan_json(struct uma_text *text, const struct uma_plan_answer *answer);
 void uma_plan_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer);
 /* Every term with its formula, numbers and source. */
 void uma_plan_explain(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer);
 void uma_plan_worksheet(struct uma_text *text, const struct uma_plan_answer *answer);
-/* One line that says what was planned: "full fine-tune with adamw, micro batch 4 x 2048 tokens, checkpointing on". */
-void uma_plan_describe(struct uma_text *text, const struct uma_plan_answer *answer);
 
 /* ---- sweep (plan_sweep.c) ----------------------------------------------------------------------------------- */
 
-/* A table (or, with --json, an array of plans) over all combinations of "seq=1024,2048,batch=1,2". Returns an exit status. */
+/* A table (or, with --json, an array of plans) over all combinations of "seq=1024,2048,batch=1,2". -EINVAL for a list that makes none. */
 int uma_plan_sweep(const struct uma_plan_request *request, const struct uma_model *model, struct uma_u64 budget, struct uma_text *text,
                    struct uma_error *err);

@@ -33,6 +33,10 @@ static void model_json(struct uma_json *json, const struct uma_plan_answer *answ
     uma_json_end_object(json);
 }
 
+static void loader_json(struct uma_json *json, enum uma_loader loader) {
+    uma_json_string(json, "loader", loader == UMA_LOADER_DEFAULT ? NULL : NAME_OF(uma_loader_names, loader));
+}
+
 static void train_json(struct uma_json *json, const struct uma_train *train) {
     uma_json_string(json, "method", NAME_OF(uma_method_names, train->method));
     uma_json_string(json, "objective", NAME_OF(uma_objective_names, train->objective));
@@ -43,6 +47,8 @@ static void train_json(struct uma_json *json, const struct uma_train *train) {
     uma_json_unsigned(json, "seq", train->seq);
     if (train->tokens)
         uma_json_unsigned(json, "tokens", train->tokens);
+    else
+        uma_json_null(json, "tokens");
     if (train->method == UMA_METHOD_FULL)
         uma_json_null(json, "rank");
     else
@@ -53,7 +59,7 @@ static void train_json(struct uma_json *json, const struct uma_train *train) {
     uma_json_string(json, "shard", NAME_OF(uma_shard_names, train->shard));
     uma_json_unsigned(json, "nodes", MAX_OF(train->nodes, 1u));
     uma_json_unsigned(json, "gpus_per_node", MAX_OF(train->gpus_per_node, 1u));
-    uma_json_string(json, "loader", train->loader == UMA_LOADER_DEFAULT ? NULL : NAME_OF(uma_loader_names, train->loader));
+    loader_json(json, train->loader);
 }
 
 static void serve_json(struct uma_json *json, const struct uma_serve *serve) {
@@ -70,7 +76,7 @@ static void serve_json(struct uma_json *json, const struct uma_serve *serve) {
         uma_json_double(json, "fraction", serve->fraction);
     else
         uma_json_null(json, "fraction");
-    uma_json_string(json, "loader", NAME_OF(uma_loader_names, serve->loader));
+    loader_json(json, serve->loader);
     uma_json_unsigned(json, "batched_tokens", serve->batched_tokens);
 }
 
@@ -179,7 +185,7 @@ static void warnings_json(struct uma_json *json, const struct uma_plan_answer *a
     uma_json_end_array(json);
 }
 
-void uma_plan_json_members(struct uma_json *json, const struct uma_plan_answer *answer) {
+static void members(struct uma_json *json, const struct uma_plan_answer *answer) {
     const struct uma_plan_job *job = &answer->request->job;
     model_json(json, answer);
     uma_json_string(json, "kind", job->serving ? "serve" : "train");
@@ -205,6 +211,6 @@ void uma_plan_json(struct uma_text *text, const struct uma_plan_answer *answer) 
     struct uma_json json = { .text = text };
     uma_json_begin_object(&json, NULL, false);
     uma_json_string(&json, "schema", "umactl.plan/1");
-    uma_plan_json_members(&json, answer);
+    members(&json, answer);
     uma_json_end_object(&json);
 }

@@ -45,7 +45,6 @@ static int set_method(struct uma_plan_request *request, const char *value, struc
         request->job.train.objective = (enum uma_objective)objective;
     else
         return uma_plan_invalid(err, value, "full, lora, qlora, sft, pretrain, dpo, orpo, kto or grpo");
-    request->method_given = true;
     request->full_given = method == UMA_METHOD_FULL;
     return 0;
 }
@@ -106,7 +105,6 @@ static int set_mtp(struct uma_plan_request *request, const char *value, struct u
     return 0;
 }
 
-/* One --batch, --tp, --pp and --nodes for both kinds: the other kind's job is never looked at. */
 static int count_into(const char *value, uint64_t most, uint64_t *ret_count, struct uma_error *err) {
     uint64_t count;
     int r = uma_parse_count(value, &count, err);
@@ -118,36 +116,35 @@ static int count_into(const char *value, uint64_t most, uint64_t *ret_count, str
     return 0;
 }
 
-#define RANKS_MOST 65536u /* more ranks, or sequences of a micro batch, than any job had */
+enum {
+    RANKS_MOST = 65536,   /* more ranks than any job had */
+    BATCH_MOST = 1 << 20, /* nor such a micro batch; llama.cpp's is in tokens */
+};
 
+/* One --batch, --tp, --pp and --nodes for both kinds: the other kind's job is never looked at. */
+static int set_ranks(const char *value, uint32_t *train, uint32_t *serve, struct uma_error *err) {
+    uint64_t count = 0;
+    int r = count_into(value, RANKS_MOST, &count, err);
+    if (r >= 0)
+        *train = *serve = (uint32_t)count;
+    return r;
+}
+static int set_tp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    return set_ranks(value, &request->job.train.tp, &request->job.serve.tp, err);
+}
+static int set_pp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    return set_ranks(value, &request->job.train.pp, &request->job.serve.pp, err);
+}
+static int set_nodes(struct uma_plan_request *request, const char *value, struct uma_error *err) {
+    return set_ranks(value, &request->job.train.nodes, &request->job.serve.nodes, err);
+}
 static int set_batch(struct uma_plan_request *request, const char *value, struct uma_error *err) {
     uint64_t count = 0;
-    int r = count_into(value, 1u << 20, &count, err);
+    int r = count_into(value, BATCH_MOST, &count, err);
     if (r >= 0) {
         request->job.train.batch = count;
         request->job.serve.batch = (uint32_t)count;
     }
-    return r;
-}
-static int set_tp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    uint64_t count = 0;
-    int r = count_into(value, RANKS_MOST, &count, err);
-    if (r >= 0)
-        request->job.train.tp = request->job.serve.tp = (uint32_t)count;
-    return r;
-}
-static int set_pp(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    uint64_t count = 0;
-    int r = count_into(value, RANKS_MOST, &count, err);
-    if (r >= 0)
-        request->job.train.pp = request->job.serve.pp = (uint32_t)count;
-    return r;
-}
-static int set_nodes(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    uint64_t count = 0;
-    int r = count_into(value, RANKS_MOST, &count, err);
-    if (r >= 0)
-        request->job.train.nodes = request->job.serve.nodes = (uint32_t)count;
     return r;
 }
 static int set_compile(struct uma_plan_request *request, const char *value, struct uma_error *err) {

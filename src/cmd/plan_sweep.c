@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "cmd/layout.h"
 #include "cmd/plan.h"
+#include "plan/model/structure.h"
 
 #include <string.h>
 
@@ -31,6 +32,9 @@ static int sweep_parse(const char *s, struct sweep *sweep, struct uma_error *err
             if (sweep->count == AXES_MAX)
                 return uma_error_text(err, EINVAL, "--sweep: more than %d axes", AXES_MAX);
             *equals = 0;
+            for (size_t i = 0; i < sweep->count; i++)
+                if (strcmp(sweep->axes[i].name, word) == 0)
+                    return uma_error_text(err, EINVAL, "--sweep: %.64s comes twice: give its values behind one '='", word);
             sweep->axes[sweep->count++].name = word;
             word = equals + 1;
         }
@@ -61,7 +65,15 @@ static int cell_request(const struct uma_plan_request *request, const struct swe
         if (r < 0)
             return r;
     }
-    return 0;
+    return uma_plan_request_check(ret_cell, err);
+}
+
+/* Does an axis change what the model is made from: its shape, or the format that it is to be served in? */
+static bool changes_model(const struct uma_plan_request *request, const struct sweep *sweep) {
+    for (size_t i = 0; i < sweep->count; i++)
+        if (!request->model_path || (request->job.serving && strcmp(sweep->axes[i].name, "dtype") == 0))
+            return true;
+    return false;
 }
 
 static bool next(const struct sweep *sweep, size_t *at) {
@@ -149,10 +161,13 @@ int uma_plan_sweep(const struct uma_plan_request *request, const struct uma_mode
         head(text, &sweep);
     do {
         struct uma_plan_request cell;
-        struct uma_plan_answer answer = { .request = &cell, .model = model, .fit.budget = budget };
+        struct uma_plan_answer answer = { .fit.budget = budget };
+        _cleanup_model_ struct uma_model *own = NULL;
         r = cell_request(request, &sweep, at, &cell, err);
+        if (r >= 0 && changes_model(request, &sweep))
+            r = uma_plan_model_open(&cell, &own, err);
         if (r >= 0)
-            r = uma_plan_answer_build(&cell, model, false, &answer, err);
+            r = uma_plan_answer_build(&cell, own ? own : model, false, &answer, err);
         if (r < 0)
             return r;
         if (request->common.json)

@@ -64,7 +64,8 @@ static void describe_serve(struct uma_text *text, const struct uma_plan_answer *
         uma_text_append(text, "; figures are per rank");
 }
 
-void uma_plan_describe(struct uma_text *text, const struct uma_plan_answer *answer) {
+/* One line that says what was planned: "full fine-tune, adamw, micro batch 4 x 2048 tokens, checkpointing on, ...". */
+static void describe(struct uma_text *text, const struct uma_plan_answer *answer) {
     if (answer->request->job.serving)
         describe_serve(text, answer);
     else
@@ -240,7 +241,7 @@ void uma_plan_text(struct uma_text *text, const struct uma_status_style *style, 
     uma_text_append(&line, ": ");
     params_text(&line, uma_model_params(answer->model));
     uma_text_append(&line, ", ");
-    uma_plan_describe(&line, answer);
+    describe(&line, answer);
     uma_layout_wrap(text, style, line.data ? line.data : "", 0, 0);
     uma_text_append(text, "from ");
     uma_layout_wrap(text, style, answer->model->source ? answer->model->source : "?", 5, 2);

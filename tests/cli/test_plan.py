@@ -266,8 +266,24 @@ def _():
     equal(len(run("plan", *base, "--sweep", "seq=1024,2048;batch=1").expect(0).out.splitlines()), 3)
 
 
+@case("a cell of a sweep is the plan of its options, whatever they change")
+def _():
+    llama = "meta-llama/Llama-3.1-8B"
+    for base, name, values in ((["serve", "--model", llama, "--engine", "llama.cpp", "--context", "8K"], "dtype", ("Q4_K_M", "Q8_0")),
+                               (["serve", "--model", llama, "--engine", "vllm", "--context", "8K"], "dtype", ("fp8", "nvfp4")),
+                               (["serve", "--params", "8B", "--engine", "vllm", "--dtype", "fp8"], "context", ("1K", "2K")),
+                               (["train", "--params", "8B", "--rank", "8"], "layers", ("16", "32")),
+                               (["train", "--model", llama], "rank", ("8", "64")),
+                               (["train", "--model", llama, "--framework", "megatron", "--gpus", "4", "--stage", "last"], "pp", ("1", "4"))):
+        for cell, value in zip(run("plan", *base, "--budget", "400G", "--sweep", f"{name}={','.join(values)}", "--json").expect(0).json["sweep"],
+                               values):
+            single = plan(*base, f"--{name}", value, "--budget", "400G")
+            equal((cell["total"], cell["device"], cell["load_peak"]),
+                  (single["steady"]["total"], single["device"]["total"], single["load"]["peak"]))
+
+
 for _text, _says in (("seq", "expected NAME=VALUE"), ("seq=", "an empty value"), ("model=a,b", "cannot be swept"), ("nonsense=1", "no option"),
-                     ("seq=x", "--seq"), ("a=1,b=1,c=1,d=1,e=1", "more than 4 axes"),
+                     ("seq=x", "--seq"), ("seq=1024,seq=2048", "comes twice"), ("a=1,b=1,c=1,d=1,e=1", "more than 4 axes"),
                      (",".join(f"{a}=" + ",".join(str(i + 1) for i in range(32)) for a in ("seq", "batch", "rank")), "combinations")):
     add(f"sweep refused: {_text[:20]}",
         lambda text, says: contains(run("plan", "train", "--params", "1B", "--budget", "1T", "--sweep", text).expect(3, err=None).err, says), _text,
