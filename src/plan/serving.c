@@ -21,7 +21,8 @@ static enum uma_truth settle(enum uma_truth given, enum uma_truth usual) {
  * - vLLM (--max-model-len), SGLang (--context-length), TRT-LLM (--max_seq_len): the model's own, max_position_embeddings.
  * - llama.cpp: the model's own (tools/server/README.md: `-c` is 0, "loaded from model"), which --fit takes back to 4096 at least where free
  *   memory says so (PR 16653).
- * - Ollama: OLLAMA_CONTEXT_LENGTH, else by memory since v0.15.5 (server/routes.go): 4096 below 23 GiB of all GPUs together, 32768 below 47,
+ * - Ollama: what the model's file sets (PARAMETER num_ctx, which goes before the server's own default: server/routes.go, modelOptions),
+ *   OLLAMA_CONTEXT_LENGTH, else by memory since v0.15.5 (server/routes.go): 4096 below 23 GiB of all GPUs together, 32768 below 47,
  *   262144 from there on; 4096 for all since v0.6.7, 2048 before. Never more than the model was trained for (server/sched.go,
  *   effectiveContext). One pool of 100 GiB and more is of the last class.
  * - transformers: what is generated; generate() without max_new_tokens makes 20, so a plan needs a number: 2048 beside the prompt.
@@ -30,9 +31,10 @@ static uint64_t default_context(const struct uma_model *model, const struct uma_
     enum { OLLAMA_LARGE = 262144, OLLAMA_MIDDLE = 32768, OLD = 4096, GENERATED = 2048 };
     switch (serve->engine) {
     case UMA_ENGINE_OLLAMA: {
-        uint64_t wanted = serve->pool == 0 || serve->pool >= 47 * UMA_GIB ? OLLAMA_LARGE
-                          : serve->pool >= 23 * UMA_GIB                   ? OLLAMA_MIDDLE
-                                                                          : OLD;
+        uint64_t wanted = model->default_context                            ? model->default_context
+                          : serve->pool == 0 || serve->pool >= 47 * UMA_GIB ? OLLAMA_LARGE
+                          : serve->pool >= 23 * UMA_GIB                     ? OLLAMA_MIDDLE
+                                                                            : OLD;
         return model->max_position > 0 ? MIN_OF(model->max_position, wanted) : wanted;
     }
     case UMA_ENGINE_TRANSFORMERS:
@@ -72,6 +74,11 @@ static uint64_t default_batched_tokens(const struct uma_serve *serve) {
     }
 }
 
+static bool asks_for_fp8_cache(const struct uma_model *model, enum uma_engine engine) {
+    bool reads_it = engine == UMA_ENGINE_VLLM || engine == UMA_ENGINE_SGLANG || engine == UMA_ENGINE_TRT_LLM;
+    return reads_it && model->kv_format == UMA_FORMAT_FP8;
+}
+
 void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) {
     bool ggml = serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
     if (serve->sequences == 0)
@@ -94,9 +101,11 @@ void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) 
     serve->ubatch = MIN_OF(serve->ubatch, serve->batch); /* llama-context.cpp: n_ubatch = min(n_batch, n_ubatch) */
     if (serve->batched_tokens == 0)
         serve->batched_tokens = default_batched_tokens(serve);
-    /* f16 in llama.cpp (common.h, cache_type_k), the model's own 16 bits elsewhere; Ollama takes OLLAMA_KV_CACHE_TYPE, f16 without it. */
+    /* f16 in llama.cpp (common.h, cache_type_k), the model's own 16 bits elsewhere; Ollama takes OLLAMA_KV_CACHE_TYPE, f16 without it. A
+     * checkpoint that was quantised with scales for an FP8 cache gets one (vllm/model_executor/layers/attention/attention.py,
+     * kv_cache_scheme; kv_cache_quant_algo of hf_quant_config.json in TensorRT-LLM and SGLang). */
     if (serve->key_format == UMA_FORMAT_UNKNOWN)
-        serve->key_format = ggml ? UMA_FORMAT_F16 : UMA_FORMAT_BF16;
+        serve->key_format = ggml ? UMA_FORMAT_F16 : asks_for_fp8_cache(model, serve->engine) ? UMA_FORMAT_FP8 : UMA_FORMAT_BF16;
     if (serve->value_format == UMA_FORMAT_UNKNOWN)
         serve->value_format = serve->key_format;
     /* `-fa auto` is the default (common/common.h) and turns it on where the device has kernels: CUDA has. Ollama passes the same

@@ -30,6 +30,26 @@ static void every_engine_has_its_context(void **state) {
     assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_LLAMA_CPP, .context = 777 }).context, 777);
 }
 
+/* num_ctx of an Ollama model, a checkpoint with scales for an FP8 cache. */
+static void what_the_files_ask_for(void **state) {
+    (void)state;
+    struct test_model t;
+    test_model_make(&t, "qwen3", SHAPE_QWEN3_8B, UMA_FORMAT_BF16);
+    t.model.max_position = 40960;
+    t.model.default_context = 8192;
+    t.model.kv_format = UMA_FORMAT_FP8;
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA }).context, 8192);
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_LLAMA_CPP }).context, 40960); /* reads no Modelfile */
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA, .context = 4096 }).context, 4096);
+    t.model.default_context = UINT64_MAX;
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA }).context, 40960);
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_VLLM }).key_format, UMA_FORMAT_FP8);
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_VLLM }).value_format, UMA_FORMAT_FP8);
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_TRANSFORMERS }).key_format, UMA_FORMAT_BF16);
+    assert_int_equal(filled(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_SGLANG, .key_format = UMA_FORMAT_BF16 }).key_format,
+                     UMA_FORMAT_BF16);
+}
+
 static void what_is_given_stays(void **state) {
     (void)state;
     struct test_model t;
@@ -105,9 +125,9 @@ static void widths_are_the_largest_of_any_layer(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_engine_has_its_context),        cmocka_unit_test(what_is_given_stays),
-        cmocka_unit_test(weights_in_another_format),           cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(widths_are_the_largest_of_any_layer),
+        cmocka_unit_test(every_engine_has_its_context), cmocka_unit_test(what_is_given_stays),
+        cmocka_unit_test(what_the_files_ask_for),       cmocka_unit_test(weights_in_another_format),
+        cmocka_unit_test(what_cannot_be_is_refused),    cmocka_unit_test(widths_are_the_largest_of_any_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
