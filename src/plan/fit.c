@@ -14,6 +14,20 @@ int uma_plan_job_estimate(const struct uma_model *model, const struct uma_plan_j
     return job->serving ? uma_plan_serve(model, &job->serve, ret_estimate, err) : uma_plan_train(model, &job->train, ret_estimate, err);
 }
 
+void uma_plan_job_set_length(struct uma_plan_job *job, uint64_t tokens) {
+    if (job->serving) {
+        job->serve.context = tokens;
+        job->serve.prompt_tokens = MIN_OF(job->serve.prompt_tokens, tokens);
+    } else {
+        job->train.seq = tokens;
+        job->train.tokens = 0;
+    }
+}
+
+void uma_plan_job_set_sequences(struct uma_plan_job *job, uint64_t sequences) {
+    job->serve.sequences = sequences;
+}
+
 static int64_t difference(uint64_t a, uint64_t b) {
     uint64_t d = a > b ? a - b : b - a;
     int64_t limited = d > INT64_MAX ? INT64_MAX : (int64_t)d;
@@ -40,20 +54,9 @@ void uma_fit_judge(const struct uma_estimate *estimate, struct uma_u64 budget, s
 
 typedef void (*set_size)(struct uma_plan_job *job, uint64_t value);
 
-static void set_seq(struct uma_plan_job *job, uint64_t value) {
-    job->train.seq = value;
-    job->train.tokens = 0;
-}
 static void set_batch(struct uma_plan_job *job, uint64_t value) {
     job->train.batch = value;
     job->train.tokens = 0;
-}
-static void set_context(struct uma_plan_job *job, uint64_t value) {
-    job->serve.context = value;
-    job->serve.prompt_tokens = MIN_OF(job->serve.prompt_tokens, value);
-}
-static void set_sequences(struct uma_plan_job *job, uint64_t value) {
-    job->serve.sequences = value;
 }
 
 static bool fits_with(const struct uma_model *model, const struct uma_plan_job *job, set_size set, uint64_t value, uint64_t budget) {
@@ -92,10 +95,10 @@ void uma_plan_limits(const struct uma_model *model, const struct uma_plan_job *j
         length -= length % LENGTH_STEP;
     if (uma_usable(budget.validity)) {
         if (job->serving) {
-            limits.max_context = largest(model, job, set_context, LENGTH_STEP, length, budget.value);
-            limits.max_sequences = largest(model, job, set_sequences, 1, COUNT_MOST, budget.value);
+            limits.max_context = largest(model, job, uma_plan_job_set_length, LENGTH_STEP, length, budget.value);
+            limits.max_sequences = largest(model, job, uma_plan_job_set_sequences, 1, COUNT_MOST, budget.value);
         } else {
-            limits.max_seq = largest(model, job, set_seq, LENGTH_STEP, length, budget.value);
+            limits.max_seq = largest(model, job, uma_plan_job_set_length, LENGTH_STEP, length, budget.value);
             limits.max_batch = largest(model, job, set_batch, 1, COUNT_MOST, budget.value);
         }
     }

@@ -18,6 +18,10 @@ struct uma_plan_job {
 int uma_plan_job_estimate(const struct uma_model *model, const struct uma_plan_job *job, struct uma_estimate *ret_estimate,
                           struct uma_error *err);
 
+/* Set the length of its sequences (packing length, context), or how many there are at once (serving). As many tokens as that makes. */
+void uma_plan_job_set_length(struct uma_plan_job *job, uint64_t tokens);
+void uma_plan_job_set_sequences(struct uma_plan_job *job, uint64_t sequences);
+
 struct uma_fit {
     struct uma_u64 budget;
     uint64_t need;       /* the larger of device and load.peak */

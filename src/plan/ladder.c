@@ -132,11 +132,7 @@ static uint64_t halved(const struct climb *climb, uint64_t value, uint64_t least
 
 /* ---- training ----------------------------------------------------------------------------------------------- */
 
-static void set_seq(struct uma_plan_job *job, uint64_t value) {
-    job->train.seq = value;
-    job->train.tokens = 0;
-}
-
+/* The same samples a step: what the micro batch loses goes into accumulation. */
 static void set_batch(struct uma_plan_job *job, uint64_t value) {
     uint64_t samples = uma_times(MAX_OF(job->train.accumulation, 1u), job->train.batch);
     job->train.batch = value;
@@ -147,9 +143,9 @@ static void set_batch(struct uma_plan_job *job, uint64_t value) {
 static void train_sizes(struct climb *climb) {
     struct uma_plan_job changed = climb->job;
     uint64_t seq = changed.train.seq, batch = changed.train.batch;
-    uint64_t shorter = halved(climb, seq, LENGTH_LEAST, set_seq);
+    uint64_t shorter = halved(climb, seq, LENGTH_LEAST, uma_plan_job_set_length);
     if (shorter < seq) {
-        set_seq(&changed, shorter);
+        uma_plan_job_set_length(&changed, shorter);
         (void)rung_try(climb, &changed, climb->again ? UMA_RUNG_METHOD : UMA_RUNG_LENGTH,
                        "shorten the packing length from %llu to %llu (--seq %llu)", (unsigned long long)seq, (unsigned long long)shorter,
                        (unsigned long long)shorter);
@@ -218,28 +214,19 @@ static void train_nodes(struct climb *climb) {
 
 /* ---- serving ------------------------------------------------------------------------------------------------ */
 
-static void set_context(struct uma_plan_job *job, uint64_t value) {
-    job->serve.context = value;
-    job->serve.prompt_tokens = MIN_OF(job->serve.prompt_tokens, value);
-}
-
-static void set_sequences(struct uma_plan_job *job, uint64_t value) {
-    job->serve.sequences = value;
-}
-
 static void serve_sizes(struct climb *climb) {
     struct uma_plan_job changed = climb->job;
     uint64_t context = changed.serve.context, sequences = changed.serve.sequences;
-    uint64_t shorter = halved(climb, context, CONTEXT_LEAST, set_context);
+    uint64_t shorter = halved(climb, context, CONTEXT_LEAST, uma_plan_job_set_length);
     if (shorter < context) {
-        set_context(&changed, shorter);
+        uma_plan_job_set_length(&changed, shorter);
         (void)rung_try(climb, &changed, UMA_RUNG_LENGTH, "shorten the context from %llu to %llu (--context %llu)",
                        (unsigned long long)context, (unsigned long long)shorter, (unsigned long long)shorter);
     }
     changed = climb->job;
-    uint64_t fewer = climb->fit.fits == UMA_YES ? sequences : halved(climb, sequences, 1, set_sequences);
+    uint64_t fewer = climb->fit.fits == UMA_YES ? sequences : halved(climb, sequences, 1, uma_plan_job_set_sequences);
     if (fewer < sequences) {
-        set_sequences(&changed, fewer);
+        uma_plan_job_set_sequences(&changed, fewer);
         (void)rung_try(climb, &changed, UMA_RUNG_BATCH, "fewer sequences at once, %llu instead of %llu (--sequences %llu)",
                        (unsigned long long)fewer, (unsigned long long)sequences, (unsigned long long)fewer);
     }

@@ -2,6 +2,8 @@
 #include "plan/fit.h"
 #include "plan_configs.h"
 
+#include "base/cleanup.h"
+
 #define GIB (UINT64_C(1) << 30)
 
 static struct uma_u64 known(uint64_t v) {
@@ -69,6 +71,33 @@ static void limits_are_the_edge(void **state) {
     (void)uma_model_free(model);
 }
 
+static void limits_of_engines_are_the_edge(void **state) {
+    (void)state;
+    static const enum uma_engine engines[] = { UMA_ENGINE_VLLM, UMA_ENGINE_SGLANG, UMA_ENGINE_TRT_LLM, UMA_ENGINE_LLAMA_CPP };
+    struct uma_model *model = plan_model(LLAMA_8B);
+    for (size_t i = 0; i < ELEMENTS(engines); i++) {
+        struct uma_plan_job job = { .serving = true, .serve = { .engine = engines[i], .context = 4096, .sequences = 2, .gpu_layers = -1 } };
+        struct uma_limits limits;
+        uma_serve_defaults(model, &job.serve);
+        uma_plan_limits(model, &job, known(32 * GIB), &limits);
+        assert_true(limits.max_context.value > 4096 && limits.max_context.value < 131072 && limits.max_sequences.value > 2);
+        for (unsigned more = 0; more < 2; more++) {
+            struct uma_plan_job longer = job, wider = job;
+            struct uma_estimate e;
+            struct uma_fit fit;
+            uma_plan_job_set_length(&longer, limits.max_context.value + 128 * more);
+            uma_plan_job_set_sequences(&wider, limits.max_sequences.value + more);
+            assert_int_equal(uma_plan_job_estimate(model, &longer, &e, NULL), 0);
+            uma_fit_judge(&e, known(32 * GIB), &fit);
+            assert_int_equal(fit.fits, more ? UMA_NO : UMA_YES);
+            assert_int_equal(uma_plan_job_estimate(model, &wider, &e, NULL), 0);
+            uma_fit_judge(&e, known(32 * GIB), &fit);
+            assert_int_equal(fit.fits, more ? UMA_NO : UMA_YES);
+        }
+    }
+    (void)uma_model_free(model);
+}
+
 static void no_limit_where_nothing_fits_or_nothing_is_known(void **state) {
     (void)state;
     struct uma_model *model = plan_model(LLAMA_8B);
@@ -89,6 +118,7 @@ int main(void) {
         cmocka_unit_test(the_larger_of_steady_and_load_decides),
         cmocka_unit_test(exactly_the_budget_fits_and_an_unknown_one_is_no_answer),
         cmocka_unit_test(limits_are_the_edge),
+        cmocka_unit_test(limits_of_engines_are_the_edge),
         cmocka_unit_test(no_limit_where_nothing_fits_or_nothing_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
