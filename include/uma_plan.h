@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uma_plan.h - the planning face of libuma: what a model is (read from its files, headers only), what a training or serving job of it needs,
- * steady and while loading, and how that was computed. Pure functions of their inputs but for uma_model_open, which reads files.
+ * steady and while loading, and how that was computed. Pure functions of their inputs but for uma_model_open, which reads files and, for names,
+ * the environment (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, OLLAMA_MODELS, HOME).
  *
  * Units: bytes, tokens, counts, seconds, ratios 0..1. Sums and products saturate at UINT64_MAX; they never wrap.
  * Ownership: a model owns all it points to (uma_model_free); estimates are plain values that own nothing.
- * Errors: as in uma.h: 0 or a positive result, or a negative errno with *err set; ret_ parameters are untouched on failure.
+ * Errors: as in uma.h: 0 or a positive result, or a negative errno with *err set (err may be NULL); ret_ parameters are untouched on failure.
+ * Texts: names, sources and warnings of a model hold what its files and its user say, as it is: escape it before you print it. Numbers in texts
+ * have the decimal point of the caller's locale.
  * Threads: no global state; distinct objects are independent, and a model that nobody changes may be read from many threads.
  */
 #ifndef UMA_PLAN_H
@@ -109,7 +112,7 @@ const char *uma_format_name(enum uma_format format); /* "?" for unknown */
 enum uma_format uma_format_from_name(const char *name);
 /* Bytes of so many elements, rounded up to whole blocks. */
 uint64_t uma_format_bytes(enum uma_format format, uint64_t elements);
-double uma_format_bits(enum uma_format format);
+double uma_format_bits(enum uma_format format); /* of one element, scales in; 0 for unknown */
 /*
  * Bits per weight of a whole GGUF file of this type ("Q4_K_M", "UD-Q4_K_XL", "IQ4_XS", "Q4_K - Medium"), embeddings and output tensor in, which
  * its recipe keeps at more bits; an average over models, some 2 % either way. Of a plain format: its own bits. 0: not known.
@@ -186,7 +189,7 @@ struct uma_model_details {
     bool expert_bias;  /* experts' matrices have biases */
     bool own_kv;       /* layers with shares_kv have k and v matrices all the same (Gemma 3n) */
     bool shared_gate;  /* a one-row gate on the shared expert */
-    bool lm_head_bias, conv_bias, mixer_bias;
+    bool lm_head_bias, conv_bias;
     bool embedding_norm;            /* a norm after the embedding (BLOOM) */
     bool full_rank_gate;            /* KDA's output gate is one matrix, not two of low rank */
     uint64_t positions;             /* rows of a learned position embedding */
@@ -244,9 +247,8 @@ struct uma_model {
     enum uma_format class_format[UMA_CLASS_COUNT]; /* the format that holds most of a class */
     struct uma_tensor_total totals[UMA_CLASS_COUNT];
     char *quantisation; /* quant_method or the file type ("gptq", "modelopt NVFP4", "Q4_K - Medium"); NULL: none */
-    uint32_t quant_group;
-    enum uma_format
-        kv_format; /* what the checkpoint asks its KV cache to be kept in (kv_cache_quant_algo, kv_cache_scheme); UNKNOWN: nothing */
+    /* of the KV cache, where the checkpoint asks for one (kv_cache_quant_algo, kv_cache_scheme); UNKNOWN: it does not */
+    enum uma_format kv_format;
 
     /* files; 0 where nothing was read */
     uint32_t file_count;
@@ -286,17 +288,21 @@ struct uma_shape {
 /*
  * Read a model, headers only. `path`: a Hugging Face folder (or its hub cache folder), a .safetensors file, a .gguf file (any part of a split
  * one), an Ollama manifest or models folder ("DIR:name:tag"), a config.json; or, where no such file exists, a name: looked up in the local
- * Hugging Face hub cache and Ollama store, then among the built-in shapes. Bounded: <= 64 MiB and about a second on any input.
+ * Hugging Face hub cache and Ollama store, then among the built-in shapes. Memory stays below 64 MiB and time about a second on any input.
+ * -ENOENT: neither a file nor a known name; -EINVAL, -EFBIG, -ENOTSUP: a file that is malformed, too large or of a kind that is not read.
  */
 int uma_model_open(const char *path, struct uma_model **ret_model, struct uma_error *err);
-/* A built-in shape by name ("meta-llama/Llama-3.1-8B", "qwen3-8b"; case, organisation and -Instruct/-GPTQ/-bnb-4bit endings do not matter). -ENOENT. */
+/*
+ * A built-in shape by name ("meta-llama/Llama-3.1-8B", "qwen3-8b"); case, organisation and endings like -Instruct do not matter, -GPTQ and its
+ * like say the format. -ENOENT: no such shape; the message names some that are near.
+ */
 int uma_model_builtin(const char *name, struct uma_model **ret_model, struct uma_error *err);
 /* From a configuration text (config.json; quant_config: hf_quant_config.json or NULL). `name`: for messages. */
 int uma_model_from_config(const char *name, const char *config, size_t config_length, const char *quant_config, size_t quant_length,
                           struct uma_model **ret_model, struct uma_error *err);
 /* From a parameter count and what else is known of the shape; the rest is taken from the built-in shape nearest to it. */
 int uma_model_from_shape(const struct uma_shape *shape, struct uma_model **ret_model, struct uma_error *err);
-struct uma_model *uma_model_free(struct uma_model *model);
+struct uma_model *uma_model_free(struct uma_model *model); /* NULL is fine; returns NULL */
 
 /* Sums over the classes. Totals leave nothing out: vision and MTP are in. */
 uint64_t uma_model_params(const struct uma_model *model);
@@ -387,8 +393,9 @@ struct uma_kv {
     uint64_t per_sequence; /* fixed per sequence: recurrent state, filled windows excluded */
     uint64_t sequence;     /* one sequence at `context` tokens, all in */
     uint64_t total;        /* all sequences */
-    uint64_t padding;      /* of total: page padding of hybrid models in vLLM/SGLang */
+    uint64_t padding;      /* of total: page padding of hybrid models in vLLM */
 };
+/* What a job's sequences keep between tokens, on one rank: keys and values, latents, recurrent states; as the engine lays them out. */
 void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *options, struct uma_kv *ret_kv);
 
 /* ---- an estimate -------------------------------------------------------------------------------------------- */
@@ -419,15 +426,14 @@ struct uma_plan_term {
 };
 
 struct uma_load {
-    uint64_t peak;            /* most bytes out of the pool while loading, reclaimable page cache left out */
-    uint64_t page_cache;      /* cache that the loader leaves or needs beside it: MemFree falls by it, MemAvailable does not */
-    uint64_t staging;         /* of peak: anonymous memory that is gone after the load */
-    uint64_t growth;          /* of peak: a second copy while weights are repacked or quantised on load; gone after it */
-    uint64_t needs_available; /* MemAvailable that the load asks for: the peak. Cache is reclaimed for it */
-    uint64_t needs_free;      /* MemFree that lets it run without reclaim: GPU allocations on GB10 fail where free pages run out although
+    uint64_t peak;          /* most bytes out of the pool while loading, reclaimable page cache left out: what MemAvailable must have */
+    uint64_t page_cache;    /* cache that the loader leaves or needs beside it: MemFree falls by it, MemAvailable does not */
+    uint64_t staging;       /* of peak: anonymous memory that is gone after the load */
+    uint64_t growth;        /* of peak: a second copy while weights are repacked or quantised on load; gone after it */
+    uint64_t needs_free;    /* MemFree that lets it run without reclaim: GPU allocations on GB10 fail where free pages run out although
                                  clean cache would do (safetensors PR 759) */
-    struct uma_f64 seconds;   /* known only when a read speed was given */
-    const char *loader;       /* literal: "mmap", "eager", "streamed", "direct" */
+    struct uma_f64 seconds; /* known only when a read speed was given */
+    const char *loader;     /* literal: "mmap", "eager", "streamed", "direct"; NULL: nothing is loaded */
 };
 
 struct uma_limits { /* what still fits the given budget; unknown where it has no meaning */
@@ -600,7 +606,7 @@ enum {
 
 /* Fill what is 0/DEFAULT/MAYBE with what this framework would do; what the answer states as its assumptions. */
 void uma_train_defaults(const struct uma_model *model, struct uma_train *train);
-/* Per rank. -EINVAL for what cannot be (tp beyond heads, method without meaning). */
+/* Per rank; defaults are filled in. -EINVAL for what cannot be (tp beyond heads, ranks that tp x pp x cp do not divide). */
 int uma_plan_train(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate, struct uma_error *err);
 
 /* ---- serving ------------------------------------------------------------------------------------------------ */
@@ -625,11 +631,11 @@ struct uma_serve {
     int64_t gpu_layers;      /* -ngl; < 0: all */
     enum uma_truth flash_attention, cuda_graphs, compile;
     bool full_window, mla_expanded, mla_transposed;
-    uint64_t
-        mla_batch; /* ik_llama.cpp -mla 2 and 3 multiply the latent out for a prompt, so many bytes (-amb) at once; UINT64_MAX: all heads at
-                           once; 0: no, as llama.cpp, whose queries meet the latent itself */
-    bool no_mtp;   /* do not load MTP layers */
-    bool mtp;      /* speculate with them */
+    /* ik_llama.cpp -mla 2 and 3 multiply the latent out for a prompt, so many bytes (-amb) at once; UINT64_MAX: all heads at once; 0: they do
+     * not, as llama.cpp, whose queries meet the latent itself */
+    uint64_t mla_batch;
+    bool no_mtp;                  /* do not load MTP layers */
+    bool mtp;                     /* speculate with them */
     uint64_t draft_bytes;         /* a drafter's weights and cache, already computed */
     uint64_t projector_bytes;     /* a separate projector file (mmproj) */
     uint64_t prompt_tokens;       /* transformers: prefill length (unchunked, unless batched_tokens is less); 0: context */
@@ -638,7 +644,9 @@ struct uma_serve {
     double read_bytes_per_second; /* storage; 0: not known */
 };
 
+/* Fill what is 0/UNKNOWN/MAYBE with what this engine would do with this model. */
 void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve);
+/* Per rank; defaults are filled in. -EINVAL for what cannot be (more stages than layers, an engine that is not named). */
 int uma_plan_serve(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate, struct uma_error *err);
 /* Tokens of KV and sequences that an engine gets out of `pool` bytes with `serve->fraction` (TRT-LLM: of what is free after the weights). */
 int uma_serve_capacity(const struct uma_model *model, const struct uma_serve *serve, uint64_t pool, uint64_t max_seq_len,

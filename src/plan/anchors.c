@@ -9,9 +9,9 @@
 #define MIB (UINT64_C(1024) * 1024)
 
 /*
- * The first, second and fourth are the figures of the DGX Spark training worksheet (wshobson/agents, uma-accounting.md, decimal GB); its
- * third ("27B LoRA fits at packing <= 1,024") and fourth ("9B full fine-tune fits comfortably") come without a number, so they are given
- * the nearest published measurement.
+ * The first four are lines of the DGX Spark training worksheet (wshobson/agents, uma-accounting.md). The first two have its figures, in decimal
+ * GB; it has none for the other two ("27B LoRA fits at packing <= 1,024", "9B full fine-tune fits comfortably"), which are given the nearest
+ * published measurement.
  */
 static const struct uma_anchor anchors[] = {
     { "70B QLoRA", 70e9, false, UMA_METHOD_QLORA, true, 40 * GB,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * anchors.h - the figures that users of these machines know by heart, to set an estimate beside (requirement A6). Each says under which
+ * anchors.h - the figures that users of these machines know by heart, to set an estimate beside. Each says under which
  * conditions it holds, because most of them hold only under some. Pure.
  */
 #pragma once

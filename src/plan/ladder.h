@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ladder.h - what to change when a job does not fit, in the order in which people on these machines climb it (requirement A7): flush the
+ * ladder.h - what to change when a job does not fit, in the order in which people on these machines climb it: flush the
  * page cache; a loader without the double peak; packing length, then batch; what costs nothing but time; bf16 LoRA before QLoRA; more nodes
  * or a smaller model. Each rung is the job estimated again with all rungs below it climbed. Pure.
  */

@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/loading.h"
 
-#include <string.h>
-
-static const char *const loader_names[UMA_LOADER_COUNT] = {
-    [UMA_LOADER_DEFAULT] = "default",   [UMA_LOADER_MMAP] = "mmap",     [UMA_LOADER_EAGER] = "eager",
-    [UMA_LOADER_STREAMED] = "streamed", [UMA_LOADER_DIRECT] = "direct",
-};
-
-const char *uma_loader_name(enum uma_loader loader) {
-    return (unsigned)loader < UMA_LOADER_COUNT ? loader_names[loader] : loader_names[UMA_LOADER_DEFAULT];
-}
-
-enum uma_loader uma_loader_from_name(const char *name) {
-    for (unsigned i = UMA_LOADER_MMAP; name && i < UMA_LOADER_COUNT; i++)
-        if (strcmp(name, loader_names[i]) == 0)
-            return (enum uma_loader)i;
-    return UMA_LOADER_DEFAULT;
-}
+#include "plan/names.h"
 
 /*
  * What an engine does when nothing else is asked for, on a GPU that shares the pool (CUDA calls a GB10 integrated: llama.cpp issue 24933).
@@ -35,14 +19,14 @@ enum uma_loader uma_load_default(enum uma_engine engine) {
     return engine == UMA_ENGINE_OLLAMA ? UMA_LOADER_DIRECT : UMA_LOADER_MMAP;
 }
 
-uint64_t uma_load_file_bytes(const struct uma_model *model) {
+static uint64_t file_bytes(const struct uma_model *model) {
     return model->file_bytes ? model->file_bytes : uma_model_bytes(model);
 }
 
-uint64_t uma_load_largest_file(const struct uma_model *model) {
+static uint64_t largest_file(const struct uma_model *model) {
     if (model->largest_file)
         return model->largest_file;
-    uint64_t bytes = uma_load_file_bytes(model);
+    uint64_t bytes = file_bytes(model);
     return bytes < UMA_LOAD_SHARD_BYTES ? bytes : UMA_LOAD_SHARD_BYTES;
 }
 
@@ -58,7 +42,7 @@ uint64_t uma_load_largest_tensor(const struct uma_model *model) {
         if (bytes > largest)
             largest = bytes;
     }
-    uint64_t all = uma_load_file_bytes(model);
+    uint64_t all = file_bytes(model);
     return largest < all ? largest : all;
 }
 
@@ -69,26 +53,22 @@ static const uint64_t llama_buffered_staging = UINT64_C(4) << 20, llama_direct_s
  * (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks issue 204: 12.38..12.51 against 16.93..18.13 GiB). */
 static const uint64_t direct_pool = UINT64_C(4757) << 20;
 
-static uint64_t smaller(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 /* Anonymous memory beside the weights, which reclaim cannot take back. */
 static uint64_t staging_bytes(const struct uma_model *model, enum uma_engine engine, enum uma_loader loader) {
     bool llama = engine == UMA_ENGINE_LLAMA_CPP || engine == UMA_ENGINE_OLLAMA;
-    uint64_t files = uma_load_file_bytes(model);
+    uint64_t files = file_bytes(model);
     switch (loader) {
     case UMA_LOADER_EAGER:
         if (llama) /* --load-mode none */
-            return smaller(llama_buffered_staging, files);
+            return MIN_OF(llama_buffered_staging, files);
         /* vLLM's --safetensors-load-strategy eager reads a shard whole (config/load.py); SGLang's own loaders: not confirmed */
         if (engine == UMA_ENGINE_VLLM || engine == UMA_ENGINE_SGLANG)
-            return uma_load_largest_file(model);
+            return largest_file(model);
         return files; /* a state dict in host memory, then .to("cuda"): the whole model twice (ComfyUI PR 13609, Automodel issue 3532) */
     case UMA_LOADER_STREAMED:
         return uma_load_largest_tensor(model); /* safetensors PR 760 takes a tensor through one pinned buffer */
     case UMA_LOADER_DIRECT:
-        return llama ? smaller(llama_direct_staging, files) : smaller(direct_pool, files);
+        return llama ? MIN_OF(llama_direct_staging, files) : MIN_OF(direct_pool, files);
     default: /* pages of the mapping are copied to the device as they are */
         return 0;
     }
@@ -98,13 +78,12 @@ void uma_plan_load(const struct uma_model *model, enum uma_engine engine, enum u
                    double read_bytes_per_second, struct uma_load *ret_load) {
     if ((unsigned)loader >= UMA_LOADER_COUNT || loader == UMA_LOADER_DEFAULT)
         loader = uma_load_default(engine);
-    struct uma_load load = { .loader = uma_loader_name(loader), .staging = staging_bytes(model, engine, loader) };
+    struct uma_load load = { .loader = uma_loader_names[loader], .staging = staging_bytes(model, engine, loader) };
     load.peak = uma_plus(resident, load.staging);
-    load.page_cache = loader == UMA_LOADER_DIRECT ? 0 : uma_load_file_bytes(model);
-    load.needs_available = load.peak;
+    load.page_cache = loader == UMA_LOADER_DIRECT ? 0 : file_bytes(model);
     load.needs_free = uma_plus(load.peak, load.page_cache);
     if (read_bytes_per_second > 0) {
-        uint64_t unread = uma_minus(uma_load_file_bytes(model), loader == UMA_LOADER_DIRECT ? 0 : model->file_cached);
+        uint64_t unread = uma_minus(file_bytes(model), loader == UMA_LOADER_DIRECT ? 0 : model->file_cached);
         load.seconds = (struct uma_f64){ .validity = UMA_KNOWN, .value = (double)unread / read_bytes_per_second };
     }
     *ret_load = load;
@@ -141,12 +120,12 @@ static uint64_t growth_bytes(const struct uma_model *model, const struct uma_ser
     return four_bits ? stored / layers : 0;
 }
 
-void uma_load_serve(const struct uma_model *model, const struct uma_serve *serve, uint64_t resident, struct uma_load *ret_load) {
+/* The load of a serving job: `resident` bytes of weights stay on this rank, and what the engine does with them while loading. */
+static void load_serve(const struct uma_model *model, const struct uma_serve *serve, uint64_t resident, struct uma_load *ret_load) {
     struct uma_load load;
     uma_plan_load(model, serve->engine, serve->loader, resident, serve->read_bytes_per_second, &load);
     load.growth = growth_bytes(model, serve);
     load.peak = uma_plus(load.peak, load.growth);
-    load.needs_available = load.peak;
     load.needs_free = uma_plus(load.peak, load.page_cache);
     *ret_load = load;
 }
@@ -172,6 +151,6 @@ void uma_load_into(const struct uma_model *model, const struct uma_serve *serve,
         if (estimate->terms[i].group == UMA_TERM_WEIGHTS)
             resident = uma_plus(resident, estimate->terms[i].bytes);
     uint64_t before = uma_plus(estimate->context, estimate->host); /* the process stands before it loads */
-    uma_load_serve(model, serve, uma_plus(resident, before), &estimate->load);
+    load_serve(model, serve, uma_plus(resident, before), &estimate->load);
     uma_load_warn(estimate);
 }

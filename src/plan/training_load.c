@@ -81,7 +81,6 @@ void uma_training_load(const struct uma_model *model, const struct uma_train *tr
                   train->read_bytes_per_second, &load);
     load.growth = growth_bytes(model, train);
     load.peak = uma_plus(load.peak, load.growth);
-    load.needs_available = load.peak;
     load.needs_free = uma_plus(load.peak, load.page_cache);
     estimate->load = load;
     uma_load_warn(estimate);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worksheet.h - the simple accounting sheet that people use on these machines (requirement A5): parameters x bytes, line by line, in decimal
+ * worksheet.h - the simple accounting sheet that people use on these machines: parameters x bytes, line by line, in decimal
  * GB, with activations left to the reader. Printed beside the full estimate so that the difference can be seen. Pure.
  */
 #pragma once
@@ -10,7 +10,7 @@
 struct uma_worksheet {
     uint64_t params, trainable;
     double weight_bytes_each, gradient_bytes_each, optimizer_bytes_each;
-    uint64_t weights, adapter, gradients, optimizer, total;
+    uint64_t weights, gradients, optimizer, total; /* bytes; an adapter rounds to zero on the sheet */
 };
 
 /*

@@ -27,7 +27,6 @@ enum uma_arch_flag {
     ARCH_SINKS = 1 << 16,
     ARCH_MTP_EMBED = 1 << 17,   /* MTP layers keep an embedding and an output projection of their own in the checkpoint */
     ARCH_ALL_SLIDING = 1 << 18, /* sliding_window holds for every layer */
-    ARCH_NO_SLIDING = 1 << 19,  /* sliding_window is in the configuration, but not used */
     ARCH_MAMBA1 = 1 << 20,      /* state-space layers are Mamba 1 */
     ARCH_MAMBA2 = 1 << 21,
     ARCH_PARALLEL_MIXERS = 1 << 22, /* attention and Mamba side by side in each layer (Falcon-H1) */
@@ -35,10 +34,10 @@ enum uma_arch_flag {
     ARCH_CONV_BIAS = 1 << 24,
     ARCH_MOE_DENSE = 1 << 25,    /* the dense block stands beside the experts of one layer (Gemma 4) */
     ARCH_RESIDUAL_FFN = 1 << 26, /* feed-forward after Mamba layers, too */
+    ARCH_MQA = 1 << 27,          /* one key-value head where the configuration is silent */
     ARCH_MTP_DENSE = 1 << 28,    /* MTP layers repeat the first, dense layer (Step 3.5: 0.8 B beside 196 B; MiMo-V2) */
     ARCH_NO_MTP = 1 << 29,       /* the configuration counts MTP layers that the released weights do not have (MiniMax-M2) */
     ARCH_OWN_KV = 1 << 30,       /* layers that use an earlier one's cache have matrices for keys and values all the same */
-    ARCH_MQA = 1 << 27,          /* one key-value head where the configuration is silent */
 };
 
 struct uma_arch {

@@ -3,6 +3,7 @@
 #include "plan/model/builtin.h"
 
 #include "base/error.h"
+#include "base/units.h"
 #include "plan/estimate.h"
 
 #include <stdlib.h>
@@ -43,9 +44,11 @@ static const char *quantisation(const char *value, size_t n) {
 static int field(struct uma_text *config, const char *key, size_t key_length, const char *value, size_t value_length, uint64_t *tower) {
     char quoted[64];
     if (key_length == 1 && key[0] == 'V') {
-        char *end = NULL;
-        *tower = uma_times(strtoull(value, &end, 10), 1000000);
-        return end == value + value_length ? 0 : -EINVAL;
+        uint64_t millions = 0;
+        if (uma_parse_u64(value, value + value_length, &millions) != value + value_length)
+            return -EINVAL;
+        *tower = uma_times(millions, 1000000);
+        return 0;
     }
     if (key_length == 1 && key[0] == 'q') {
         const char *object = quantisation(value, value_length);

@@ -40,8 +40,6 @@ struct uma_name_words {
 
 /* Cut a name into words. The organisation before a slash is left out. `underscore_dot`: 1_8b is read as 1.8b, not as 1 and 8b. */
 void uma_name_words(const char *name, size_t length, bool underscore_dot, struct uma_name_words *ret_words);
-/* How well a name fits a line of the table by one of the line's names; < 0: it is another model. *ret_loose: the name lacks the size. */
-int uma_name_match(const struct uma_name_words *name, const struct uma_name_words *candidate, double candidate_params, bool *ret_loose);
 /* The line that a name stands for, or NULL. *ret_derived: by uma_name_derived; *ret_words: the name's words. */
 const struct uma_builtin_shape *uma_builtin_find(const char *name, struct uma_name_words *ret_words, bool *ret_derived);
 /* Up to three names of the table that have the most in common with one that is not in it, with ", " between; "" when there are none. */

@@ -120,7 +120,8 @@ static bool undated(const struct uma_name_words *name, const struct uma_name_wor
     return false;
 }
 
-int uma_name_match(const struct uma_name_words *name, const struct uma_name_words *candidate, double candidate_params, bool *ret_loose) {
+/* How well a name fits one of a line's names; < 0: it is another model. *ret_loose: the name lacks the size. */
+static int match(const struct uma_name_words *name, const struct uma_name_words *candidate, double candidate_params, bool *ret_loose) {
     if (!same_plain(name, candidate) || !size_fits(name, candidate, candidate_params) || !active_fits(name, candidate))
         return -1;
     *ret_loose = !any(name, WORD_SIZE) && (any(candidate, WORD_SIZE) || undated(name, candidate));
@@ -234,8 +235,8 @@ static struct found search(const struct index *index, const struct uma_name_word
         const struct uma_builtin_shape *shape = index->names[i].shape;
         const struct uma_name_words *words = &index->names[i].words;
         bool loose = false;
-        int score = derived ? derived_score(index, name, words, (double)shape->published)
-                            : uma_name_match(name, words, (double)shape->published, &loose);
+        int score =
+            derived ? derived_score(index, name, words, (double)shape->published) : match(name, words, (double)shape->published, &loose);
         offer(&found, shape, score, loose);
     }
     return found;

@@ -280,6 +280,5 @@ void uma_config_quantise(struct uma_config *config, const json_t *quant) {
         model->class_format[UMA_CLASS_MTP] = format;
     apply(plan);
     kv_format(model, section);
-    model->quant_group = (uint32_t)small(section, "group_size");
     name_quantisation(config, *method ? method : "quantised", algorithm, format);
 }

@@ -37,26 +37,9 @@ static const struct recipe recipes[] = {
       .down_first = F(Q2_K),
       .down_part = 8,
       .o = F(IQ2_XXS) },
-    { .name = "iq1m",
-      .output = F(Q5_K),
-      .embedding = F(Q2_K),
-      .v = F(Q2_K),
-      .v_many = F(Q4_K),
-      .down_first = F(Q2_K),
-      .down_part = 8,
-      .o = F(IQ2_XXS) },
     { .name = "iq2xxs", .output = F(Q5_K), .embedding = F(Q2_K), .v = F(Q2_K), .v_many = F(Q4_K), .down_first = F(Q2_K), .down_part = 8 },
-    { .name = "iq2xs", .output = F(Q5_K), .embedding = F(Q2_K), .v = F(Q2_K), .v_many = F(Q4_K), .down_first = F(Q2_K), .down_part = 8 },
     /* their base is IQ2_XS and IQ2_S */
     { .name = "iq2s",
-      .output = F(Q5_K),
-      .embedding = F(IQ3_S),
-      .v = F(IQ3_S),
-      .v_many = F(Q4_K),
-      .down_first = F(IQ3_S),
-      .down_part = 8,
-      .o = F(IQ3_S) },
-    { .name = "iq2m",
       .output = F(Q5_K),
       .embedding = F(IQ3_S),
       .v = F(IQ3_S),
@@ -100,13 +83,14 @@ static const struct recipe recipes[] = {
     { .name = "bf16", .output = F(BF16) },
 };
 
-/* Names that people use for a recipe: the plain one is the medium one; Unsloth's XL files are mixes that nobody states, the medium one is nearest. */
+/* Recipes that llama-quantize has once for two bases; and names that people use for one: the plain one is the medium one; Unsloth's XL files are mixes that nobody states, the medium one is nearest. */
 static const char *recipe_name(const char *name) {
     static const struct {
         const char *name, *recipe;
     } same[] = {
-        { "q2km", "q2k" },  { "q2kl", "q2k" },   { "q2kxl", "q2k" }, { "q3k", "q3km" },  { "q3kxl", "q3km" }, { "q4k", "q4km" },
-        { "q4kl", "q4km" }, { "q4kxl", "q4km" }, { "q5k", "q5km" },  { "q5kl", "q5km" }, { "q5kxl", "q5km" }, { "q8kxl", "q80" },
+        { "iq1m", "iq1s" },  { "iq2xs", "iq2xxs" }, { "iq2m", "iq2s" },  { "q2km", "q2k" },   { "q2kl", "q2k" },
+        { "q2kxl", "q2k" },  { "q3k", "q3km" },     { "q3kxl", "q3km" }, { "q4k", "q4km" },   { "q4kl", "q4km" },
+        { "q4kxl", "q4km" }, { "q5k", "q5km" },     { "q5kl", "q5km" },  { "q5kxl", "q5km" }, { "q8kxl", "q80" },
     };
     for (size_t i = 0; i < ELEMENTS(same); i++)
         if (strcmp(name, same[i].name) == 0)

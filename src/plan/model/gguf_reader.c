@@ -236,7 +236,6 @@ static int take_array(struct reader *r, struct uma_gguf_value *value, struct uma
     int e = take(r, 4, &type, err);
     if (e < 0 || (e = take(r, 8, &count, err)) < 0)
         return e;
-    value->is_array = true;
     value->count = count;
     if (type == TYPE_STRING)
         return skip_texts(r, count, err);
@@ -434,7 +433,6 @@ static int scan(struct reader *r, const struct uma_gguf_visitor *visitor, struct
     if (tensors > left(r) / 25 || tensors > UMA_GGUF_TENSORS_MAX)
         return malformed(r, err, "more tensors than the file has room for");
     header->file_size = r->size;
-    header->tensor_count = tensors;
     if ((e = take_keys(r, keys, visitor, err)) < 0)
         return e;
     for (uint64_t i = 0; i < tensors; i++)

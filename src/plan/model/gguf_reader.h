@@ -20,7 +20,7 @@ enum {
 
 /* One value of the metadata. Numbers are not below 0: a negative one has `negative` and the value 0; fractions are cut. */
 struct uma_gguf_value {
-    bool is_number, is_text, is_array, negative;
+    bool is_number, is_text, negative;
     uint64_t number;
     const char *text;        /* NUL-terminated, cut at UMA_GGUF_TEXT; NUL bytes in it end it */
     uint64_t count;          /* elements of an array */
@@ -47,7 +47,7 @@ struct uma_gguf_visitor {
 
 struct uma_gguf_header {
     uint32_t version;
-    uint64_t file_size, tensor_count, bytes_read;
+    uint64_t file_size, bytes_read;
     uint32_t unknown_type, unknown_tensors; /* the last type not known, and how many tensors have such */
 };
 

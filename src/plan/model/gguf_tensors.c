@@ -268,10 +268,8 @@ static void add_model_facts(struct uma_gguf_tensors *tensors, const struct uma_g
 /* "blk.0.attn_q.weight.lora_a": its second dimension is the rank (llama.cpp, convert_lora_to_gguf.py). */
 static int add_adapter(struct uma_gguf_tensors *tensors, const struct uma_gguf_tensor *tensor) {
     size_t length = strlen(tensor->name);
-    if (length > 7 && strcmp(tensor->name + length - 7, ".lora_a") == 0) {
-        tensors->has_lora = true;
+    if (length > 7 && strcmp(tensor->name + length - 7, ".lora_a") == 0)
         tensors->adapter_rank = MAX_OF(tensors->adapter_rank, tensor->dimensions[1]);
-    }
     tensors->adapter_bytes = uma_plus(tensors->adapter_bytes, tensor->bytes);
     return UMA_CLASS_OTHER;
 }

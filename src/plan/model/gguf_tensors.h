@@ -70,7 +70,7 @@ struct uma_gguf_tensors {
     uint32_t block_count, block_room;
     uint32_t mtp_blocks;
     uint64_t hidden, vocab, positions; /* of token_embd and position_embd */
-    bool has_lm_head, has_vision, has_lora;
+    bool has_lm_head, has_vision;
     uint64_t adapter_bytes, adapter_rank;
 };
 

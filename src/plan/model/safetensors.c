@@ -301,6 +301,18 @@ static int read_length(const char *head, size_t there, uint64_t size, const char
     return 0;
 }
 
+/* A file of `size` bytes whose header has `length`; its scan stands at the first byte. */
+static int parse_file(struct parse *p, uint64_t length, uint64_t size, struct uma_safetensors_file *ret_file, struct uma_error *err) {
+    p->data_begin = LENGTH_BYTES + length;
+    p->data_length = size - LENGTH_BYTES - length;
+    p->file.header_bytes = length;
+    p->scan.at += LENGTH_BYTES;
+    int r = parse_header(p, err);
+    if (r == 0)
+        *ret_file = p->file;
+    return r;
+}
+
 int uma_safetensors_read(struct uma_safetensors_reader *reader, int fd, uint64_t size, const char *name, uma_safetensors_each each,
                          void *userdata, struct uma_safetensors_file *ret_file, struct uma_error *err) {
     ssize_t n;
@@ -314,20 +326,9 @@ int uma_safetensors_read(struct uma_safetensors_reader *reader, int fd, uint64_t
     int r = read_length(reader->window, there, size, name, &length, err);
     if (r < 0)
         return r;
-    struct parse p = {
-        .reader = reader,
-        .data_begin = LENGTH_BYTES + length,
-        .data_length = size - LENGTH_BYTES - length,
-        .each = each,
-        .userdata = userdata,
-        .file = { .header_bytes = length },
-    };
+    struct parse p = { .reader = reader, .each = each, .userdata = userdata };
     uma_json_scan_file(&p.scan, name, fd, 0, LENGTH_BYTES + length, reader->window, WINDOW, there);
-    p.scan.at += LENGTH_BYTES;
-    r = parse_header(&p, err);
-    if (r == 0)
-        *ret_file = p.file;
-    return r;
+    return parse_file(&p, length, size, ret_file, err);
 }
 
 int uma_safetensors_read_memory(struct uma_safetensors_reader *reader, const char *data, size_t length, uint64_t size, const char *name,
@@ -336,18 +337,7 @@ int uma_safetensors_read_memory(struct uma_safetensors_reader *reader, const cha
     int r = read_length(data, length, size, name, &header, err);
     if (r < 0)
         return r;
-    struct parse p = {
-        .reader = reader,
-        .data_begin = LENGTH_BYTES + header,
-        .data_length = size - LENGTH_BYTES - header,
-        .each = each,
-        .userdata = userdata,
-        .file = { .header_bytes = header },
-    };
+    struct parse p = { .reader = reader, .each = each, .userdata = userdata };
     uma_json_scan_memory(&p.scan, name, data, (size_t)MIN_OF((uint64_t)length, LENGTH_BYTES + header));
-    p.scan.at += LENGTH_BYTES;
-    r = parse_header(&p, err);
-    if (r == 0)
-        *ret_file = p.file;
-    return r;
+    return parse_file(&p, header, size, ret_file, err);
 }
