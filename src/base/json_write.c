@@ -17,6 +17,16 @@ static void newline(struct uma_json *json) {
     uma_text_pad(json->text, 2 * (size_t)json->depth);
 }
 
+static unsigned three_bytes(const char *s) {
+    return ((unsigned char)s[0] & 0xfu) << 12 | ((unsigned char)s[1] & 0x3fu) << 6 | ((unsigned char)s[2] & 0x3fu);
+}
+
+/* Characters that change the order or the lines of the text around them: U+200E, U+200F, U+2028..U+202E, U+2066..U+2069. */
+static bool reorders(const char *s) {
+    unsigned c = three_bytes(s);
+    return c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
 static void quoted(struct uma_text *text, const char *s, size_t n) {
     uma_text_char(text, '"');
     for (size_t i = 0; i < n;) {
@@ -45,10 +55,8 @@ static void quoted(struct uma_text *text, const char *s, size_t n) {
             uma_text_printf(text, "\\u%04x", c);
         else if (step == 2 && c == 0xc2 && (unsigned char)s[i + 1] < 0xa0) /* C1 controls: some terminals obey them */
             uma_text_printf(text, "\\u%04x", (unsigned)(unsigned char)s[i + 1]);
-        else if (step == 3 && c == 0xe2 && (unsigned char)s[i + 1] == 0x80 && (unsigned char)s[i + 2] >= 0xa8 &&
-                 (unsigned char)s[i + 2] <= 0xae)
-            uma_text_printf(text, "\\u20%02x",
-                            (unsigned)(unsigned char)s[i + 2] - 0x80u); /* U+2028..U+202E: line separators, direction overrides */
+        else if (step == 3 && reorders(s + i)) /* as an escape of its code point: a reader gets the same string, a terminal obeys nothing */
+            uma_text_printf(text, "\\u%04x", three_bytes(s + i));
         else
             uma_text_append_n(text, s + i, step);
         i += step ? step : 1;

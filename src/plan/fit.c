@@ -73,7 +73,8 @@ static bool fits_with(const struct uma_model *model, const struct uma_plan_job *
 /* The largest multiple of `step` up to `most` that fits. */
 static struct uma_u64 largest(const struct uma_model *model, const struct uma_plan_job *job, set_size set, uint64_t step, uint64_t most,
                               uint64_t budget) {
-    if (most < step || !fits_with(model, job, set, step, budget))
+    step = most < step ? 1 : step; /* a model of shorter sequences than one step */
+    if (most == 0 || !fits_with(model, job, set, step, budget))
         return (struct uma_u64){ 0, UMA_UNKNOWN };
     uint64_t low = 1, high = most / step; /* low fits */
     if (fits_with(model, job, set, high * step, budget))

@@ -39,7 +39,9 @@ static uint64_t default_context(const struct uma_model *model, const struct uma_
     }
     case UMA_ENGINE_TRANSFORMERS:
     case UMA_ENGINE_LITGPT:
-        return uma_plus(serve->prompt_tokens, GENERATED);
+        return model->max_position > 0 && model->max_position >= serve->prompt_tokens
+                   ? MIN_OF(model->max_position, uma_plus(serve->prompt_tokens, GENERATED))
+                   : uma_plus(serve->prompt_tokens, GENERATED);
     default:
         return model->max_position > 0 ? model->max_position : OLD;
     }

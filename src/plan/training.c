@@ -2,6 +2,7 @@
 #include "plan/training.h"
 
 #include "base/error.h"
+#include "plan/sharding.h"
 #include "plan/training_parts.h"
 
 #include <string.h>
@@ -27,6 +28,35 @@ uint64_t uma_training_tokens(const struct uma_train *train) {
     return uma_times(train->batch > 0 ? train->batch : 1, train->seq > 0 ? train->seq : 2048);
 }
 
+/* Expert parallelism of Megatron and torchtitan divides the same ranks once more. */
+static int check_experts(const struct uma_model *model, const struct uma_train *train, struct uma_error *err) {
+    if (train->framework != UMA_FRAMEWORK_MEGATRON && train->framework != UMA_FRAMEWORK_TORCHTITAN)
+        return 0; /* the others know none, and the options do nothing */
+    uint64_t ranks = uma_training_ranks(train);
+    struct uma_sharding sharding = uma_sharding_of(train);
+    uint32_t experts = 0;
+    for (uint32_t i = 0; i < model->layer_count; i++)
+        experts = model->layers[i].ffn == UMA_FFN_MOE && model->layers[i].experts > experts ? model->layers[i].experts : experts;
+    if (sharding.ranks > ranks)
+        return uma_error_text(err, EINVAL, "ep %u x pp %u x expert-tp %u: more than the %llu ranks", sharding.ep, sharding.pp,
+                              sharding.expert_tp, (unsigned long long)ranks);
+    if (sharding.ep > 1 && sharding.ep > experts)
+        return uma_error_text(err, EINVAL, "ep %u: the model has %u routed experts a layer", sharding.ep, experts);
+    return 0;
+}
+
+/* What torchtitan trains are all parameters, on one objective: next tokens. */
+static int check_titan(const struct uma_train *train, struct uma_error *err) {
+    if (train->framework != UMA_FRAMEWORK_TORCHTITAN)
+        return 0;
+    if (train->method != UMA_METHOD_FULL)
+        return uma_error_text(err, EINVAL,
+                              "torchtitan trains all parameters: adapters (--method lora, qlora, --rank) are another framework's");
+    if (train->objective != UMA_OBJECTIVE_SFT && train->objective != UMA_OBJECTIVE_PRETRAIN)
+        return uma_error_text(err, EINVAL, "torchtitan has no preference or reinforcement objectives: sft or pretrain were expected");
+    return 0;
+}
+
 int uma_training_check(const struct uma_model *model, const struct uma_train *train, struct uma_error *err) {
     if (model->hidden == 0 || model->layer_count == 0)
         return uma_error_text(err, EINVAL, "the model has no layers or no width: give its shape (--layers, --hidden) or its config.json");
@@ -43,6 +73,11 @@ int uma_training_check(const struct uma_model *model, const struct uma_train *tr
     if (model_parallel > 1 && (model_parallel > ranks || ranks % model_parallel != 0))
         return uma_error_text(err, EINVAL, "tp x pp x cp = %llu does not divide the %llu ranks", (unsigned long long)model_parallel,
                               (unsigned long long)ranks);
+    int r = check_titan(train, err);
+    if (r == 0)
+        r = check_experts(model, train, err);
+    if (r < 0)
+        return r;
     if (train->pp > model->layer_count)
         return uma_error_text(err, EINVAL, "pp %u: the model has %u layers", train->pp, model->layer_count);
     for (uint32_t i = 0; i < model->layer_count; i++)

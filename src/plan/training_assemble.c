@@ -312,6 +312,7 @@ void uma_training_assemble(const struct uma_training_job *job, struct uma_estima
     /* FSDP's flat parameters keep their gradient until the next step begins */
     if (job->train->shard == UMA_SHARD_FSDP && job->ranks > 1)
         estimate->between_steps = uma_plus(estimate->between_steps, sizes.gradients);
+    estimate->params_trainable = uma_plus(job->states.adapter_params, job->states.full_params);
     struct uma_training_peak found = { .moment = peak, .host = sizes.host };
     found.lasting = uma_plus(uma_plus(sizes.weights, sizes.adapter), uma_plus(sizes.states, uma_plus(sizes.reference, sizes.generation)));
     uma_training_finish(job, &found, estimate);

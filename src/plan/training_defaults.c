@@ -49,6 +49,9 @@ static uint64_t at_least_one(uint32_t n) {
 static void shape_defaults(struct uma_train *train) {
     if (train->gpus_per_node == 0) { /* no number of GPUs given: as many as the parallel dimensions ask for */
         uint64_t model = uma_times(uma_times(at_least_one(train->tp), at_least_one(train->pp)), at_least_one(train->cp));
+        bool routed = train->framework == UMA_FRAMEWORK_MEGATRON || train->framework == UMA_FRAMEWORK_TORCHTITAN;
+        if (routed && (train->ep > 1 || train->expert_tp > 1))
+            model = MAX_OF(model, uma_times(uma_times(at_least_one(train->ep), at_least_one(train->pp)), at_least_one(train->expert_tp)));
         uint64_t each = uma_divide_up(model, at_least_one(train->nodes));
         train->gpus_per_node = each < UINT32_MAX ? (uint32_t)each : UINT32_MAX;
     }

@@ -184,6 +184,20 @@ static struct uma_estimate estimate_stage(const struct uma_megatron_job *job, ui
     return estimate;
 }
 
+/* Of the whole model, not of this rank: what one rank alone would train. */
+static uint64_t trainable(const struct uma_megatron_job *job) {
+    static const struct uma_sharding alone = {
+        .tp = 1, .pp = 1, .cp = 1, .ep = 1, .expert_tp = 1, .ranks = 1, .dp = 1, .expert_dp = 1, .stages = 1
+    };
+    if (job->train->method == UMA_METHOD_FULL)
+        return uma_model_params(job->model);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < job->model->layer_count; i++)
+        sum = uma_plus(
+            sum, uma_sharding_layer_adapter(&alone, job->model, i, job->train->rank > 0 ? job->train->rank : 16, job->train->targets));
+    return sum;
+}
+
 int uma_plan_train_megatron(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate,
                             struct uma_error *err) {
     struct uma_megatron_job job = uma_megatron_job_of(model, train);
@@ -192,17 +206,14 @@ int uma_plan_train_megatron(const struct uma_model *model, const struct uma_trai
         return uma_error_text(err, EINVAL, "stage %u: the pipeline has %u", train->pipeline_stage, pp);
     if (model->layer_count == 0)
         return uma_error_text(err, EINVAL, "the model has no layers");
-    if (train->pipeline_stage > 0) {
-        *ret_estimate = estimate_stage(&job, train->pipeline_stage);
-        return 0;
-    }
     /* The first stage has most micro batches in flight and the embedding, the last the logits; those between are like the second. */
-    struct uma_estimate largest = estimate_stage(&job, 1);
-    for (uint32_t stage = 2; stage <= pp; stage = stage == 2 && pp > 2 ? pp : stage + 1) {
+    struct uma_estimate largest = estimate_stage(&job, train->pipeline_stage > 0 ? train->pipeline_stage : 1);
+    for (uint32_t stage = 2; train->pipeline_stage == 0 && stage <= pp; stage = stage == 2 && pp > 2 ? pp : stage + 1) {
         struct uma_estimate other = estimate_stage(&job, stage);
         if (other.total > largest.total)
             largest = other;
     }
+    largest.params_trainable = trainable(&job);
     *ret_estimate = largest;
     return 0;
 }

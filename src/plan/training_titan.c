@@ -188,6 +188,7 @@ int uma_plan_train_titan(const struct uma_model *model, const struct uma_train *
         if (last.total > largest.total)
             largest = last;
     }
+    largest.params_trainable = uma_model_params(model);
     *ret_estimate = largest;
     return 0;
 }

@@ -44,6 +44,8 @@ def plan(*args, code=0):
     equal(sum(v for k, v in steady.items() if k != "total"), steady["total"], "sum of the groups")
     equal(sum(t["bytes"] for t in document["terms"]), steady["total"], "sum of the terms")
     assert document["interval"]["low"] <= steady["total"] <= document["interval"]["high"]
+    if document["kind"] == "train":
+        assert document["model"]["params_trainable"] > 0, "nothing is trained"
     assert document["device"]["total"] >= steady["total"] and document["device"]["high"] >= document["device"]["total"]
     return document
 
@@ -202,6 +204,75 @@ def _():
         model_folder(folder, LLAMA | {"model_type": "x\x1b]0;y\x07\n", "architectures": ["z\u202e"]}, tensors=False)
         r = run("plan", "serve", "--model", folder, "--engine", "vllm", "--budget", "100G").expect(0)
         assert_clean_text(r.out_bytes)
+
+
+@case("a hostile name comes out escaped in JSON, too, and is the same name to its reader")
+def _():
+    evil = "x\x1b]0;y\x07\n\u200f\u202e\u2066z\u2069\x9b"
+    with tempfile.TemporaryDirectory() as folder:
+        model_folder(folder, LLAMA | {"quantization_config": {"quant_method": evil}}, tensors=False)
+        r = run("plan", "serve", "--model", folder, "--engine", "vllm", "--budget", "100G", "--json").expect(0)
+        assert_clean_text(r.out_bytes)
+        contains(r.json["model"]["quantisation"], "\u2066z\u2069")
+
+
+# ---- edges -----------------------------------------------------------------------------------------------------------
+
+EDGES = (["train", "--model", "meta-llama/Llama-3.1-8B", "--method", "lora"],
+         ["train", "--model", "Qwen/Qwen3-30B-A3B", "--framework", "megatron", "--ep", "8", "--method", "full"],
+         ["train", "--model", "meta-llama/Llama-3.1-8B", "--framework", "torchtitan", "--gpus", "8", "--shard", "fsdp"],
+         ["serve", "--model", "openai/gpt-oss-120b", "--engine", "vllm"], ["serve", "--model", "Qwen/Qwen3.5-27B", "--engine", "ollama"],
+         ["serve", "--model", "deepseek-ai/DeepSeek-V3", "--engine", "sglang", "--tp", "8"],
+         ["serve", "--model", "meta-llama/Llama-3.1-8B", "--engine", "transformers", "--context", "2K"])
+
+
+def edge(args):
+    """What is needed fits a budget of just that, and one byte less does not."""
+    need = run("plan", *args, "--budget", "100T", "--json").expect(0).json["need"]
+    assert plan(*args, "--budget", str(need))["fits"]
+    assert not plan(*args, "--budget", str(need - 1), code=1)["fits"]
+
+
+def grows(args):
+    """More of anything never needs less."""
+    options = ("batch", "seq", "rank") if args[0] == "train" else ("context", "sequences", "batched-tokens")
+    for option in options:
+        values = "1,2,3,7,64,1000,4096,32768"
+        rows = run("plan", *args, "--sweep", f"{option}={values}", "--budget", "100T", "--json").expect(0).json["sweep"]
+        for before, after in zip(rows, rows[1:]):
+            assert before["total"] <= after["total"] and before["device"] <= after["device"], (option, before, after)
+
+
+for _args in EDGES:
+    add("edge: " + " ".join(_args), edge, _args)
+    add("grows: " + " ".join(_args), grows, _args)
+
+
+@case("a count of parameters that its prediction heads exceed leaves no class empty")
+def _():
+    for mtp in ("8", "255"):
+        d = plan("serve", "--params", "124M", "--mtp-layers", mtp, "--engine", "llama.cpp", "--mtp", "yes", "--budget", "60G")
+        equal(d["model"]["params"], 124000000)
+        assert 0.9 < d["steady"]["weights"] / 248e6 < 1.1, d["steady"]
+        assert plan("serve", "--params", "124M", "--mtp-layers", mtp, "--engine", "vllm", "--budget", "60G")["steady"]["weights"] > 0
+
+
+for _args, _says in ((["--framework", "torchtitan", "--method", "qlora"], "all parameters"),
+                     (["--framework", "torchtitan", "--method", "dpo"], "no preference"),
+                     (["--framework", "megatron", "--ep", "256"], "128 routed experts"),
+                     (["--framework", "torchtitan", "--expert-tp", "65536", "--gpus", "8"], "more than the 8 ranks"),
+                     (["--tp", "64", "--gpus", "64"], "attention heads"), (["--tp", "3", "--gpus", "4"], "does not divide")):
+    add("cannot be: " + " ".join(_args),
+        lambda args, says: contains(run("plan", "train", "--model", "Qwen/Qwen3-30B-A3B", *args, "--budget", "60G").expect(3, err=None).err, says),
+        _args, _says)
+
+
+@case("the longest sequence of a model of few positions, and the default context of one")
+def _():
+    d = plan("train", "--layers", "2", "--hidden", "64", "--heads", "2", "--ffn", "128", "--vocab", "1000", "--positions", "16", "--seq", "16",
+             "--budget", "60G")
+    equal(d["limits"]["max_seq"], 16)
+    equal(plan("serve", "--model", "gpt2", "--engine", "transformers", "--budget", "60G")["assumed"]["context"], 1024)
 
 
 # ---- what users know by heart ----------------------------------------------------------------------------------------

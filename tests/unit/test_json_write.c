@@ -82,8 +82,19 @@ static void doubles_read_back_exactly(void **state) {
     assert_string_equal(number, "45.12");
 }
 
+/* What turns the text around it about is written as its code point; its neighbours are not. */
+static void order_is_escaped(void **state) {
+    (void)state;
+    _cleanup_text_ struct uma_text t = { 0 };
+    struct uma_json j = { .text = &t };
+    uma_json_string(
+        &j, NULL,
+        "\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6\xe2\x81\xa9|\xe2\x80\x8d\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa");
+    assert_string_equal(t.data, "\"\\u200e\\u200f\\u2028\\u202e\\u2066\\u2069|\xe2\x80\x8d\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa\"");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(document), cmocka_unit_test(strings_survive),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(document), cmocka_unit_test(strings_survive), cmocka_unit_test(order_is_escaped),
                                         cmocka_unit_test(doubles_read_back_exactly) };
     return cmocka_run_group_tests_name("json_write", tests, NULL, NULL);
 }

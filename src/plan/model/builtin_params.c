@@ -310,17 +310,23 @@ static int fit(const struct uma_shape *given, struct uma_shape *shape, struct um
     return shape->experts ? fit_width(shape, &shape->expert_ffn, 2, err) : fit_width(shape, &shape->ffn, 16, err);
 }
 
-/* What no dimension can say goes where most parameters are: the totals have to be the count that was given. */
+/* What no dimension can say goes where most parameters are: the totals have to be the count that was given. When those are not enough, the
+ * shape and the count are of two models: every class then keeps its share, so that none, and no memory rule that goes by it, is gone. */
 static void settle(struct uma_model *model, uint64_t params, bool mixture) {
-    uint64_t now = uma_model_params(model);
-    unsigned first = mixture ? UMA_CLASS_EXPERTS : UMA_CLASS_MLP;
+    uint64_t now = uma_model_params(model), left = params;
+    struct uma_tensor_total *most = &model->totals[mixture ? UMA_CLASS_EXPERTS : UMA_CLASS_MLP];
     if (params > now)
-        model->totals[first].params = uma_plus(model->totals[first].params, params - now);
-    for (unsigned i = 0; now > params && i <= UMA_CLASS_COUNT; i++) {
-        struct uma_tensor_total *total = &model->totals[i == 0 ? first : i - 1];
-        uint64_t cut = now - params < total->params ? now - params : total->params;
-        total->params -= cut;
-        now -= cut;
+        most->params = uma_plus(most->params, params - now);
+    else if (now - params <= most->params / 2)
+        most->params -= now - params;
+    else {
+        for (unsigned i = 0; i < UMA_CLASS_COUNT; i++) {
+            struct uma_tensor_total *total = &model->totals[i];
+            uint64_t share = uma_scale(total->params, (double)params / (double)now);
+            total->params = share < left ? share : left;
+            left -= total->params;
+        }
+        most->params += left; /* of rounding */
     }
     for (unsigned i = 0; i < UMA_CLASS_COUNT; i++)
         model->totals[i].bytes = uma_class_bytes(model, (enum uma_class)i, model->totals[i].params);
