@@ -357,6 +357,8 @@ def failing_malloc(args, once, codes):
         raise Skip("a sanitizer has an allocator of its own")
     with Sandbox() as box:
         end = time.monotonic() + BUDGET
+        first = run(*args, env=box.env(LD_PRELOAD=os.environ["UMA_FAILING_MALLOC"], UMA_MALLOCS="0"))
+        assert first.code != 0 or once, f"{args}: succeeds without any memory: the library is not in the way"
         counts = list(range(0, 250, 3)) + [250 + 3 * i * i for i in range(1, 60)]
         random.Random(str(args)).shuffle(counts)
         for n in counts:
@@ -368,7 +370,10 @@ def failing_malloc(args, once, codes):
 
 
 for _args, _codes in ((["status", "--root", machine("spark-serving")], (0, 3)), (["snapshot", "--root", machine("hostile-processes")], (0, 3)),
-                      (["run", "--", "/bin/true"], (0, 125))):
+                      (["run", "--", "/bin/true"], (0, 125)),
+                      (["plan", "train", "--model", "Qwen/Qwen3-30B-A3B", "--budget", "20G"], (1, 2, 3)),
+                      (["plan", "serve", "--params", "8B", "--engine", "vllm", "--budget", "9G", "--json"], (1, 2, 3)),
+                      (["plan", "train", "--params", "7B", "--sweep", "seq=1,2,batch=1,2", "--budget", "20G"], (0, 2, 3))):
     for _once in (False, True):
         add(f"{_args[0]}: {'one allocation fails' if _once else 'memory runs out'}", failing_malloc, _args, _once, _codes)
 

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+/* The program is built with hidden names; a hidden malloc stands in for nothing. */
+#pragma GCC visibility push(default)
+
 /* glibc's own, under the names that it exports for this purpose. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -42,3 +45,5 @@ void *calloc(size_t n, size_t size) {
 void *realloc(void *p, size_t size) {
     return out() ? NULL : __libc_realloc(p, size);
 }
+
+#pragma GCC visibility pop
