@@ -8,8 +8,8 @@ static uint64_t at_least(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* trl/trainer/grpo_config.py: a batch of completions is generated for steps_per_generation micro batches (gradient_accumulation_steps unless
- * given), and holds whole groups. */
+/* trl/trainer/grpo_config.py: a batch of completions is generated for steps_per_generation micro batches (gradient_accumulation_steps
+ * unless given), and holds whole groups. */
 uint64_t uma_training_completions(const struct uma_train *train) {
     uint64_t ranks = at_least(uma_training_data_parallel(train), 1);
     uint64_t group = uma_divide_up(train->group_size > 0 ? train->group_size : 8, ranks);
@@ -33,8 +33,8 @@ void uma_training_rollout_of(const struct uma_training_job *job, struct uma_trai
 }
 
 /*
- * A tower's layer keeps 34 bytes a hidden unit and patch in 16 bits (arXiv:2205.05198, equation 1, without the scores: GELU feed-forward four
- * times as wide, LayerNorm), its input alone when it is recomputed. A frozen tower gets no graph: neither its weights nor the pixels need a
+ * A tower's layer keeps 34 bytes a hidden unit and patch in 16 bits (arXiv:2205.05198, equation 1, without the scores: GELU feed-forward
+ * four times as wide, LayerNorm), its input alone when it is recomputed. A frozen tower gets no graph: neither its weights nor the pixels need a
  * gradient, so one layer's tensors are there at a time.
  */
 uint64_t uma_training_images_kept(const struct uma_training_job *job) {

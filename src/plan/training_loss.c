@@ -6,11 +6,21 @@
 
 #include <string.h>
 
-/* Positions whose logits exist at once in fused linear losses: Liger takes chunks so that they are about as large as the hidden states
- * (liger_kernel fused_linear_cross_entropy: chunks of tokens x hidden / vocab, a power of two); torchtune 8 chunks; Unsloth's about as Liger. */
+/*
+ * Positions whose logits exist at once in fused linear losses: Liger takes chunks so that they are about as large as the hidden states
+ * (liger_kernel fused_linear_cross_entropy: chunks of tokens x hidden / vocab, a power of two); torchtune 8 chunks. Unsloth's budget is half of
+ * the free memory and no more than 4 GiB, in fours of chunks, and the number is rounded: below 8 GiB of fp32 logits there is one chunk, all of
+ * them (unsloth_zoo/fused_losses/cross_entropy_loss.py).
+ */
+#define UNSLOTH_TARGET (UINT64_C(4) << 30)
+
 static double chunk_share(const struct uma_training_job *job) {
     if (job->train->loss == UMA_LOSS_CHUNKED)
         return 1.0 / 8;
+    if (job->train->framework == UMA_FRAMEWORK_UNSLOTH) {
+        double fours = (double)uma_times(uma_times(job->tokens, job->model->vocab), 4) / (double)UNSLOTH_TARGET / 4;
+        return fours < 0.5 ? 1 : 1 / (4 * (double)(uint64_t)(fours + 0.5));
+    }
     double share = job->model->vocab > 0 ? (double)job->model->hidden / (double)job->model->vocab : 1;
     return share > 1 ? 1 : share;
 }
@@ -50,8 +60,12 @@ void uma_training_loss_of(struct uma_training_job *job) {
     }
     switch (train->loss) {
     case UMA_LOSS_FUSED_LINEAR:
-        set(loss, job, 6 * chunk_share(job), 4, "fused linear loss",
-            "Liger-Kernel: logits of one chunk in 16 bits and fp32, gradient of the hidden states");
+        if (train->framework == UMA_FRAMEWORK_UNSLOTH)
+            set(loss, job, 8 * chunk_share(job), 4, "fused linear loss",
+                "unsloth_zoo/fused_losses: logits of one chunk in 16 bits and fp32, their gradient in 16 bits");
+        else
+            set(loss, job, 6 * chunk_share(job), 4, "fused linear loss",
+                "Liger-Kernel: logits of one chunk in 16 bits and fp32, gradient of the hidden states");
         if (train->method == UMA_METHOD_FULL)
             loss->fixed =
                 uma_times(uma_times(job->model->vocab, job->model->hidden), job->element); /* made in forward, kept until backward */

@@ -25,7 +25,8 @@ static void a_batch_of_completions_holds_whole_groups(void **state) {
     assert_int_equal(uma_training_completions(&(struct uma_train){ 0 }), 8);
 }
 
-/* Llama 3 8B: 131,072 B of KV a token (32 layers x 2 x 8 heads x 128 x 2 B). 64 completions of 8192 tokens are 64 GiB, more than the step. */
+/* Llama 3 8B: 131,072 B of KV a token (32 layers x 2 x 8 heads x 128 x 2 B). 64 completions of 8192
+ * tokens are 64 GiB, more than the step. */
 static void generation_can_be_the_peak(void **state) {
     (void)state;
     _cleanup_model_ struct uma_model *model = dense_model(&LLAMA_3_8B);

@@ -32,6 +32,19 @@ static void by_kernel(void **state) {
     assert_near(of(&LLAMA_3_8B, &train, false).per_token, 3.5 * 128256 + 4 * 4096, 0.1);
 }
 
+/* Unsloth: 8192 tokens x 128256 x 4 B are 3.9 GiB, under 8 GiB: one chunk. 8192 x 262144 x 4 B are 8 GiB, half of 16: four chunks. Compiled,
+ * torchtune's chunks have no fp32 copies but one. */
+static void chunks_by_budget(void **state) {
+    (void)state;
+    struct uma_train train = { .method = UMA_METHOD_LORA, .loss = UMA_LOSS_FUSED_LINEAR, .framework = UMA_FRAMEWORK_UNSLOTH };
+    assert_int_equal(of(&LLAMA_3_8B, &train, false).per_token, 8 * 128256 + 4 * 4096);
+    struct dense_shape wide = LLAMA_3_8B;
+    wide.vocab = 262144;
+    assert_int_equal(of(&wide, &train, false).per_token, 2 * 262144 + 4 * 4096);
+    train = (struct uma_train){ .loss = UMA_LOSS_CHUNKED, .compile = UMA_YES, .framework = UMA_FRAMEWORK_TORCHTUNE };
+    assert_int_equal(of(&LLAMA_3_8B, &train, false).per_token, 128256 * 5 / 2 + 4 * 4096);
+}
+
 static void logits_in_their_own_format(void **state) {
     (void)state;
     struct dense_shape shape = LLAMA_2_7B;
@@ -62,6 +75,6 @@ static void one_sequence(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(by_kernel), cmocka_unit_test(logits_in_their_own_format),
-                                        cmocka_unit_test(one_sequence) };
+                                        cmocka_unit_test(chunks_by_budget), cmocka_unit_test(one_sequence) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
