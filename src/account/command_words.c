@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "account/command_words.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 enum {
@@ -113,11 +115,6 @@ static bool listed(const char *list, const char *word, size_t n) {
 const char *uma_path_last(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
-}
-
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
 }
 
 static bool is_assignment(const char *word) {
@@ -291,7 +288,7 @@ static bool unwrap_training(struct resolver *r, struct span *s) {
             return false;
         }
         bool alone = strchr(word, '=') || listed(training_flags, word, strlen(word));
-        bool value_follows = s->n > 1 && s->words[1][0] != '-' && !ends_with(s->words[1], ".py");
+        bool value_follows = s->n > 1 && s->words[1][0] != '-' && !uma_ends_with(s->words[1], ".py");
         drop(s, !alone && value_follows ? 2 : 1);
     }
     return false;
@@ -334,7 +331,7 @@ static bool unwrap_python(struct resolver *r, struct span *s, bool *launched) {
 /* ---- all of it ---------------------------------------------------------------------------------------------- */
 
 static void finish_program(struct resolver *r, struct span s, bool python, bool launched) {
-    bool script = ends_with(s.words[0], ".py");
+    bool script = uma_ends_with(s.words[0], ".py");
     add(r, (struct uma_command_words){ .program = script ? "python" : uma_path_last(s.words[0]),
                                        .script = script ? s.words[0] : NULL,
                                        .python = python || script,

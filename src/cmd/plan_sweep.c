@@ -138,7 +138,9 @@ static void cell_json(struct uma_json *json, const struct sweep *sweep, const si
 static void json_head(struct uma_json *json, const struct uma_model *model, struct uma_u64 budget) {
     uma_json_begin_object(json, NULL, false);
     uma_json_string(json, "schema", "umactl.plan/1");
-    uma_json_string(json, "model", model->name);
+    uma_json_begin_object(json, "model", true);
+    uma_json_string(json, "name", model->name);
+    uma_json_end_object(json);
     uma_json_u64(json, "budget", budget);
     uma_json_begin_array(json, "sweep", false);
 }

@@ -39,11 +39,6 @@ def percent(value, digits=2):
     return "-" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def family(row):
-    """The class a target speaks of: total_peak-lora and its like are training peaks."""
-    return row["class"].split("-")[0] if row["class"].startswith("total_peak") else row["class"]
-
-
 def publisher(row):
     """A short name of the source: owner/repository, or the host."""
     source = row["source"]

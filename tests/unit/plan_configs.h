@@ -2,10 +2,7 @@
 /* plan_configs.h - models that tests of the planner share: configurations as published, no files. */
 #pragma once
 
-#include "test.h"
-#include "uma_plan.h"
-
-#include <string.h>
+#include "config_text.h"
 
 /* Llama 3.1 8B: 8.03 B parameters (Meta's model card). */
 #define LLAMA_8B                                                                                                                           \
@@ -17,11 +14,3 @@
     "{\"model_type\":\"llama\",\"hidden_size\":8192,\"num_hidden_layers\":80,\"num_attention_heads\":64,\"num_key_value_heads\":8,"        \
     "\"intermediate_size\":28672,\"vocab_size\":32000,\"max_position_embeddings\":4096,\"tie_word_embeddings\":false,"                     \
     "\"torch_dtype\":\"bfloat16\"}"
-
-static inline struct uma_model *plan_model(const char *config) {
-    struct uma_model *model = NULL;
-    struct uma_error err = { 0 };
-    if (uma_model_from_config("test", config, strlen(config), NULL, 0, &model, &err) < 0)
-        fail_msg("%s", err.text);
-    return model;
-}

@@ -6,7 +6,7 @@
 
 static void the_nearest_of_the_same_class(void **state) {
     (void)state;
-    struct uma_model *large = plan_model(LLAMA_70B), *small = plan_model(LLAMA_8B);
+    struct uma_model *large = config_model(LLAMA_70B), *small = config_model(LLAMA_8B);
     struct uma_plan_job job = { .train.method = UMA_METHOD_QLORA };
     const struct uma_anchor *anchor = uma_anchor_nearest(large, &job);
     assert_non_null(anchor);
@@ -30,7 +30,7 @@ static void the_nearest_of_the_same_class(void **state) {
 /* The sheet's own example: 70B in bf16 is about 140 GB, in four bits about 35. */
 static void the_sheet_multiplies(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_70B);
+    struct uma_model *model = config_model(LLAMA_70B);
     struct uma_worksheet sheet;
     uma_worksheet_build(model, &(struct uma_train){ .method = UMA_METHOD_LORA }, &sheet);
     assert_true(sheet.weights > UINT64_C(137000000000) && sheet.weights < UINT64_C(139000000000));

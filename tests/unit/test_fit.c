@@ -46,7 +46,7 @@ static void exactly_the_budget_fits_and_an_unknown_one_is_no_answer(void **state
 /* The limit fits and one step more does not. */
 static void limits_are_the_edge(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_model *model = config_model(LLAMA_8B);
     struct uma_plan_job job = { .train = { .method = UMA_METHOD_LORA, .batch = 2, .seq = 1024 } };
     uma_train_defaults(model, &job.train);
     struct uma_limits limits;
@@ -74,7 +74,7 @@ static void limits_are_the_edge(void **state) {
 static void limits_of_engines_are_the_edge(void **state) {
     (void)state;
     static const enum uma_engine engines[] = { UMA_ENGINE_VLLM, UMA_ENGINE_SGLANG, UMA_ENGINE_TRT_LLM, UMA_ENGINE_LLAMA_CPP };
-    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_model *model = config_model(LLAMA_8B);
     for (size_t i = 0; i < ELEMENTS(engines); i++) {
         struct uma_plan_job job = { .serving = true, .serve = { .engine = engines[i], .context = 4096, .sequences = 2, .gpu_layers = -1 } };
         struct uma_limits limits;
@@ -100,7 +100,7 @@ static void limits_of_engines_are_the_edge(void **state) {
 
 static void no_limit_where_nothing_fits_or_nothing_is_known(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_model *model = config_model(LLAMA_8B);
     struct uma_plan_job job = { .serving = true, .serve = { .engine = UMA_ENGINE_LLAMA_CPP, .gpu_layers = -1 } };
     uma_serve_defaults(model, &job.serve);
     struct uma_limits limits;

@@ -10,7 +10,7 @@ static struct uma_u64 known(uint64_t v) {
 
 static void rungs_come_in_order_and_each_saves(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_70B);
+    struct uma_model *model = config_model(LLAMA_70B);
     struct uma_plan_job job = { .train = { .method = UMA_METHOD_LORA, .batch = 8, .seq = 4096, .loss = UMA_LOSS_FULL } };
     struct uma_ladder ladder;
     uma_ladder_climb(model, &job, known(36 * GIB), known(4 * GIB), known(98 * GIB), &ladder);
@@ -32,7 +32,7 @@ static void rungs_come_in_order_and_each_saves(void **state) {
 /* bf16 LoRA is advised before QLoRA, and the packing length before the batch. */
 static void lora_before_qlora(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_model *model = config_model(LLAMA_8B);
     struct uma_plan_job job = { .train = { .method = UMA_METHOD_FULL, .batch = 32, .seq = 4096, .loss = UMA_LOSS_FULL } };
     struct uma_ladder ladder;
     uma_ladder_climb(model, &job, known(8 * GIB), (struct uma_u64){ 0 }, (struct uma_u64){ 0 }, &ladder);
@@ -55,7 +55,7 @@ static void lora_before_qlora(void **state) {
 
 static void what_fits_needs_no_advice(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_model *model = config_model(LLAMA_8B);
     struct uma_plan_job job = { .train = { .method = UMA_METHOD_QLORA, .batch = 1, .seq = 1024 } };
     struct uma_ladder ladder;
     uma_ladder_climb(model, &job, known(110 * GIB), known(100 * GIB), known(10 * GIB), &ladder);
@@ -72,7 +72,7 @@ static void what_fits_needs_no_advice(void **state) {
 /* 2 x 16 GB while loading, 17 GB afterwards: sizes cannot help. */
 static void a_training_job_that_loads_twice_changes_its_loader(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_model *model = config_model(LLAMA_8B);
     struct uma_plan_job job = { .train = { .method = UMA_METHOD_LORA, .batch = 1, .seq = 1024, .loader = UMA_LOADER_EAGER } };
     struct uma_ladder ladder;
     uma_ladder_climb(model, &job, known(28 * GIB), (struct uma_u64){ 0 }, (struct uma_u64){ 0 }, &ladder);
@@ -85,7 +85,7 @@ static void a_training_job_that_loads_twice_changes_its_loader(void **state) {
 
 static void a_server_shortens_its_context_first(void **state) {
     (void)state;
-    struct uma_model *model = plan_model(LLAMA_8B);
+    struct uma_model *model = config_model(LLAMA_8B);
     struct uma_plan_job job = { .serving = true,
                                 .serve = { .engine = UMA_ENGINE_LLAMA_CPP, .context = 131072, .sequences = 4, .gpu_layers = -1 } };
     struct uma_ladder ladder;

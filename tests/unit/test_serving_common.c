@@ -89,7 +89,7 @@ static void mtp_layers_stay_in_the_file(void **state) {
 /* kv_b_proj of DeepSeek-V3: 512 x 128 heads x (128 + 128), in bf16 beside FP8 weights: 2 x 2^24 x 61 bytes. */
 static void absorbed_projections_of_quantised_mla(void **state) {
     (void)state;
-    _cleanup_model_ struct uma_model *model = model_of(
+    _cleanup_model_ struct uma_model *model = config_model(
         "{\"model_type\":\"deepseek_v3\",\"hidden_size\":7168,\"num_hidden_layers\":61,\"num_attention_heads\":128,"
         "\"num_key_value_heads\":128,\"intermediate_size\":18432,\"moe_intermediate_size\":2048,\"n_routed_experts\":256,"
         "\"n_shared_experts\":1,\"num_experts_per_tok\":8,\"first_k_dense_replace\":3,\"q_lora_rank\":1536,\"kv_lora_rank\":512,"

@@ -26,12 +26,12 @@ static void the_fraction_counts_weights_and_cache_alone(void **state) {
 /* sglang PR 11309: 975,424 tokens of DeepSeek-V3.2 in FP8 with its indexer are 43.67 GB (GiB) on every rank; the latent is not divided. */
 static void a_latent_cache_is_whole_on_every_rank(void **state) {
     (void)state;
-    _cleanup_model_ struct uma_model *model =
-        model_of("{\"model_type\":\"deepseek_v32\",\"hidden_size\":7168,\"num_hidden_layers\":61,\"num_attention_heads\":128,"
-                 "\"num_key_value_heads\":128,\"intermediate_size\":18432,\"moe_intermediate_size\":2048,\"n_routed_experts\":256,"
-                 "\"n_shared_experts\":1,\"num_experts_per_tok\":8,\"first_k_dense_replace\":3,\"q_lora_rank\":1536,\"kv_lora_rank\":512,"
-                 "\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,\"v_head_dim\":128,\"index_head_dim\":128,\"index_n_heads\":64,"
-                 "\"index_topk\":2048,\"vocab_size\":129280,\"tie_word_embeddings\":false}");
+    _cleanup_model_ struct uma_model *model = config_model(
+        "{\"model_type\":\"deepseek_v32\",\"hidden_size\":7168,\"num_hidden_layers\":61,\"num_attention_heads\":128,"
+        "\"num_key_value_heads\":128,\"intermediate_size\":18432,\"moe_intermediate_size\":2048,\"n_routed_experts\":256,"
+        "\"n_shared_experts\":1,\"num_experts_per_tok\":8,\"first_k_dense_replace\":3,\"q_lora_rank\":1536,\"kv_lora_rank\":512,"
+        "\"qk_nope_head_dim\":128,\"qk_rope_head_dim\":64,\"v_head_dim\":128,\"index_head_dim\":128,\"index_n_heads\":64,"
+        "\"index_topk\":2048,\"vocab_size\":129280,\"tie_word_embeddings\":false}");
     struct uma_serve serve = { .context = 975424, .tp = 8, .key_format = UMA_FORMAT_FP8, .value_format = UMA_FORMAT_FP8 };
     assert_within(plan(model, serve).groups[UMA_TERM_KV_CACHE], 43.67 * (double)GIB, 0.001);
 }

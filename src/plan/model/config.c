@@ -4,13 +4,9 @@
 
 #include "base/error.h"
 #include "plan/estimate.h"
+#include "plan/model/json_tree.h"
 
 #include <string.h>
-
-static void cleanup_json(json_t **json) {
-    json_decref(*json);
-}
-#define _cleanup_json_ _cleanup_(cleanup_json)
 
 /* The language model of a composite stands in an object of its own; fields that it lacks may stand outside (and the other way round). */
 static void find_levels(struct uma_config *config) {

@@ -3,6 +3,7 @@
 
 #include "plan/model/config.h"
 #include "plan/model/json_scan.h"
+#include "plan/model/json_tree.h"
 
 #include <string.h>
 
@@ -91,11 +92,8 @@ static int read_text(int folder, const char *path, const char *name, struct uma_
 
 /* The text is JSON all right: then a field that a model needs is missing or out of range. */
 static bool is_sound(const char *path, const struct uma_text *text) {
-    json_t *root = NULL;
-    int r = uma_config_parse(path, text->data, text->length, &root, NULL);
-    if (r == 0)
-        json_decref(root);
-    return r == 0;
+    _cleanup_json_ json_t *root = NULL;
+    return uma_config_parse(path, text->data, text->length, &root, NULL) == 0;
 }
 
 int uma_folder_config_read(int folder, const char *path, struct uma_model **ret_model, struct uma_packing *ret_packing,

@@ -57,23 +57,18 @@ bool uma_folder_names_have(const struct uma_folder_names *names, const char *nam
 
 /* ---- listing ------------------------------------------------------------------------------------------------ */
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static bool begins_with(const char *s, const char *begin) {
     return strncmp(s, begin, strlen(begin)) == 0;
 }
 
 static struct uma_folder_names *names_for(struct uma_folder_list *list, const char *name) {
-    if (ends_with(name, ".safetensors"))
+    if (uma_ends_with(name, ".safetensors"))
         return &list->safetensors;
-    if (ends_with(name, ".gguf"))
+    if (uma_ends_with(name, ".gguf"))
         return &list->ggufs;
-    if (ends_with(name, ".bin") && begins_with(name, "pytorch_model"))
+    if (uma_ends_with(name, ".bin") && begins_with(name, "pytorch_model"))
         return &list->pickles;
-    if (ends_with(name, ".json") && strstr(name, ".safetensors.index"))
+    if (uma_ends_with(name, ".json") && strstr(name, ".safetensors.index"))
         return &list->indexes;
     return NULL;
 }
@@ -155,7 +150,7 @@ static bool second_copy(const char *name) {
 bool uma_folder_name_is_numbered(const char *name) {
     uint64_t part = 0, parts = 0;
     size_t prefix = 0;
-    return ends_with(name, ".safetensors") && numbered(name, &part, &parts, &prefix) && parts > 1;
+    return uma_ends_with(name, ".safetensors") && numbered(name, &part, &parts, &prefix) && parts > 1;
 }
 
 bool uma_folder_name_is_beside(const char *name) {

@@ -3,12 +3,13 @@
 
 #include "base/text.h"
 #include "plan/estimate.h"
+#include "plan/model/folder.h"
 #include "plan/model/gguf.h"
+#include "plan/model/json_tree.h"
 #include "plan/model/structure.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -116,28 +117,6 @@ int uma_ollama_find(const char *name, char **ret_manifest_path, struct uma_error
 
 /* ---- manifests ---------------------------------------------------------------------------------------------- */
 
-static int read_small(const char *path, size_t most, struct uma_text *into, struct uma_error *err) {
-    struct stat st;
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return uma_error_set(err, errno, "cannot open %s", path);
-    if (!S_ISREG(st.st_mode))
-        return uma_error_text(err, EINVAL, "%s is not a file", path);
-    uma_text_reset(into);
-    while (into->length <= most) {
-        char piece[4096];
-        ssize_t got = read(fd, piece, sizeof piece);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return uma_error_set(err, errno, "cannot read %s", path);
-        if (got == 0)
-            break;
-        uma_text_append_n(into, piece, (size_t)got);
-    }
-    return into->failed ? uma_error_set(err, ENOMEM, "cannot read %s", path) : 0;
-}
-
 /* The store that a manifest lies in, and its "NAME:TAG". */
 static bool store_of(const char *manifest_path, struct uma_text *ret_store, struct uma_text *ret_name) {
     static const char folder[] = "manifests/";
@@ -214,16 +193,12 @@ static int add_adapter(struct uma_model *model, const char *path, struct uma_err
     return 0;
 }
 
-static void json_done(json_t **json) {
-    json_decref(*json);
-}
-
 /* {"num_ctx": 8192, ...}: what a Modelfile sets. Not readable or without it: nothing is set. */
 static void add_params(struct uma_model *model, const char *path) {
     _cleanup_text_ struct uma_text text = { 0 };
-    if (read_small(path, UMA_OLLAMA_MANIFEST_MAX, &text, NULL) < 0 || text.length > UMA_OLLAMA_MANIFEST_MAX || !text.data)
+    if (uma_folder_read_file(AT_FDCWD, path, path, UMA_OLLAMA_MANIFEST_MAX, &text, NULL) < 0)
         return;
-    _cleanup_(json_done) json_t *params = json_loadb(text.data, text.length, 0, NULL);
+    _cleanup_json_ json_t *params = json_loadb(text.data, text.length, 0, NULL);
     json_int_t context = json_integer_value(json_object_get(params, "num_ctx"));
     if (context > 0)
         model->default_context = (uint64_t)context;
@@ -273,10 +248,10 @@ int uma_ollama_open(const char *manifest_path, struct uma_model **ret_model, str
     struct uma_ollama_layer layers[UMA_OLLAMA_LAYERS_MAX];
     size_t count;
     _cleanup_text_ struct uma_text text = { 0 }, store = { 0 }, name = { 0 };
-    int e = read_small(manifest_path, UMA_OLLAMA_MANIFEST_MAX, &text, err);
+    int e = uma_folder_read_file(AT_FDCWD, manifest_path, manifest_path, UMA_OLLAMA_MANIFEST_MAX, &text, err);
     if (e < 0)
         return e;
-    if ((e = uma_ollama_manifest_parse(manifest_path, text.data ? text.data : "", text.length, layers, &count, err)) < 0)
+    if ((e = uma_ollama_manifest_parse(manifest_path, text.data, text.length, layers, &count, err)) < 0)
         return e;
     if (!store_of(manifest_path, &store, &name))
         return uma_error_text(err, EINVAL, "%s does not lie in a \"manifests\" folder: its blobs cannot be found", manifest_path);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/model/ollama.h"
 
-#include <jansson.h>
+#include "plan/model/json_tree.h"
+
 #include <string.h>
 
 /* "application/vnd.ollama.image.model", possibly with parameters behind a semicolon (server/internal/manifest of ollama/ollama). */
@@ -44,10 +45,6 @@ static bool digest_of(const char *text, char ret_digest[65]) {
     return true;
 }
 
-static void json_done(json_t **json) {
-    json_decref(*json);
-}
-
 int uma_ollama_manifest_parse(const char *path, const char *text, size_t length, struct uma_ollama_layer ret_layers[UMA_OLLAMA_LAYERS_MAX],
                               size_t *ret_count, struct uma_error *err) {
     struct uma_ollama_layer layers[UMA_OLLAMA_LAYERS_MAX];
@@ -55,7 +52,7 @@ int uma_ollama_manifest_parse(const char *path, const char *text, size_t length,
     size_t count = 0, tensors = 0;
     if (length > UMA_OLLAMA_MANIFEST_MAX)
         return uma_error_text(err, EINVAL, "%s is longer than %d KiB: not a manifest of Ollama", path, UMA_OLLAMA_MANIFEST_MAX >> 10);
-    _cleanup_(json_done) json_t *manifest = json_loadb(text, length, JSON_REJECT_DUPLICATES, &where);
+    _cleanup_json_ json_t *manifest = json_loadb(text, length, JSON_REJECT_DUPLICATES, &where);
     if (!manifest)
         return uma_error_text(err, EINVAL, "%s is not a manifest of Ollama: line %d: %s", path, where.line, where.text);
     const json_t *list = json_object_get(manifest, "layers");

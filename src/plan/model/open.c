@@ -16,11 +16,6 @@ enum { STEPS_MAX = 2 };
 
 static int open_any(const char *path, unsigned steps, struct uma_model **ret_model, struct uma_error *err);
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -124,19 +119,19 @@ static int open_file(const char *path, unsigned steps, struct uma_model **ret_mo
     char head[4];
     /* one file of a model of many, or what lies beside its weights, stands for the folder */
     if (uma_folder_name_is_numbered(name) || strncmp(name, "adapter_", 8) == 0 || strstr(name, ".safetensors.index") ||
-        (strncmp(name, "pytorch_model", 13) == 0 && ends_with(name, ".bin"))) {
+        (strncmp(name, "pytorch_model", 13) == 0 && uma_ends_with(name, ".bin"))) {
         _cleanup_free_
         char *folder = folder_of(path);
         return folder ? open_folder(folder, steps, ret_model, err) : uma_error_set(err, ENOMEM, "%s", path);
     }
-    if (ends_with(name, ".safetensors"))
+    if (uma_ends_with(name, ".safetensors"))
         return uma_folder_read_single(path, ret_model, err);
-    if (ends_with(name, ".json"))
+    if (uma_ends_with(name, ".json"))
         return open_config(path, ret_model, err);
     int r = sniff(path, head, err);
     if (r < 0)
         return r;
-    if (ends_with(name, ".gguf") || memcmp(head, "GGUF", 4) == 0)
+    if (uma_ends_with(name, ".gguf") || memcmp(head, "GGUF", 4) == 0)
         return uma_gguf_open(path, ret_model, err);
     if (head[0] == '{') /* Ollama's manifests are JSON, and have a tag for a name */
         return uma_ollama_open(path, ret_model, err);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* json_tree.h - a tree of jansson that a scope owns. For small documents; large ones are read as they stream by (json_scan.h). */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <jansson.h>
+
+static inline void uma_cleanup_json(json_t **json) {
+    json_decref(*json);
+}
+#define _cleanup_json_ _cleanup_(uma_cleanup_json)
