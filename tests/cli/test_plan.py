@@ -267,6 +267,13 @@ for _args, _says in ((["--framework", "torchtitan", "--method", "qlora"], "all p
         _args, _says)
 
 
+@case("a pattern with experts needs their number")
+def _():
+    shape = ["--layers", "4", "--hidden", "64", "--heads", "2", "--ffn", "128", "--vocab", "1000", "--pattern", "M*EE"]
+    contains(run("plan", "serve", *shape, "--engine", "vllm", "--budget", "60G").expect(3, err=None).err, "no number of experts")
+    plan("serve", *shape, "--experts", "4", "--engine", "vllm", "--budget", "60G")
+
+
 @case("the longest sequence of a model of few positions, and the default context of one")
 def _():
     d = plan("train", "--layers", "2", "--hidden", "64", "--heads", "2", "--ffn", "128", "--vocab", "1000", "--positions", "16", "--seq", "16",

@@ -41,6 +41,9 @@ static int check(const struct uma_shape *shape, struct uma_error *err) {
                                   fields[i].max);
     if (shape->kv_heads && shape->heads && shape->kv_heads > shape->heads)
         return uma_error_text(err, EINVAL, "kv-heads %u: at most as many as heads (%u) were expected", shape->kv_heads, shape->heads);
+    size_t mixed = shape->pattern ? strcspn(shape->pattern, "E/") : 0;
+    if (shape->pattern && shape->pattern[mixed] == 'E' && !shape->experts)
+        return uma_error_text(err, EINVAL, "pattern: a layer of experts (E), and no number of experts");
     if (shape->experts_per_token > shape->experts)
         return uma_error_text(err, EINVAL, "experts-per-token %u: at most as many as experts (%u) were expected", shape->experts_per_token,
                               shape->experts);
