@@ -235,7 +235,7 @@ def edge(args):
 
 def grows(args):
     """More of anything never needs less."""
-    options = ("batch", "seq", "rank") if args[0] == "train" else ("context", "sequences", "batched-tokens")
+    options = ("batch", "seq") if "torchtitan" in args else ("batch", "seq", "rank") if args[0] == "train" else ("context", "sequences", "batched-tokens")
     for option in options:
         values = "1,2,3,7,64,1000,4096,32768"
         rows = run("plan", *args, "--sweep", f"{option}={values}", "--budget", "100T", "--json").expect(0).json["sweep"]
