@@ -444,18 +444,18 @@ struct uma_estimate {
     struct uma_plan_term terms[UMA_PLAN_TERMS_MAX];
     uint32_t term_count;
     uint64_t groups[UMA_TERM_COUNT]; /* sums of terms */
-    uint64_t total; /* sum of groups: what the framework's allocator has handed out at the peak (torch max_memory_allocated), or the
-                               engine's own sum */
-    uint64_t low,
-        high; /* serving: of total. Training: of what may be seen of the job, from the least that the allocator hands out to what it
-                               holds (fragments) with the CUDA context */
+    /* sum of groups: what the framework's allocator has handed out at the peak (torch max_memory_allocated), or the engine's own sum */
+    uint64_t total;
+    /* serving: of total. Training: of what may be seen of the job, from the least that the allocator hands out to what it holds (fragments) with
+     * the CUDA context */
+    uint64_t low, high;
     uint64_t between_steps;    /* training: allocated between two steps */
     uint64_t params_trainable; /* training: of the whole model, over all ranks */
     uint64_t reserved;         /* what the allocator holds for it (torch reserved): total and its fragmentation */
     uint64_t context;          /* CUDA context, libraries, workers: outside every allocator */
-    uint64_t device;           /* reserved + context: what leaves the pool. The verdict uses this */
-    uint64_t device_high;
-    uint64_t host; /* host memory of the processes beside it: on one pool it counts as well; in `device` */
+    uint64_t host;             /* host memory of the processes beside it: on one pool it counts as well */
+    uint64_t device;           /* reserved + context + host: what leaves the pool. The verdict uses this */
+    uint64_t device_high;      /* the same at the interval's upper end */
     struct uma_load load;
     uint32_t warning_count;
     char warnings[UMA_PLAN_WARNINGS_MAX][UMA_PLAN_TEXT];

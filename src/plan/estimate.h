@@ -21,6 +21,9 @@ static inline uint64_t uma_times(uint64_t a, uint64_t b) {
 static inline uint64_t uma_divide_up(uint64_t a, uint64_t b) { /* b > 0 */
     return a / b + (a % b != 0);
 }
+static inline uint64_t uma_round_up(uint64_t a, uint64_t multiple) { /* multiple > 0 */
+    return uma_times(uma_divide_up(a, multiple), multiple);
+}
 /* a x ratio, rounded; ratio finite and >= 0. */
 uint64_t uma_scale(uint64_t a, double ratio);
 

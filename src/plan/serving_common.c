@@ -8,10 +8,6 @@
 
 static const char weights_source[] = "tensors of the checkpoint, split as vllm/model_executor/layers/linear.py does";
 
-static uint64_t round_up(uint64_t a, uint64_t to) {
-    return uma_times(uma_divide_up(a, to), to);
-}
-
 static uint32_t at_least_one(uint32_t n) {
     return n ? n : 1;
 }
@@ -88,7 +84,7 @@ static double mxfp4_growth(const struct uma_model *model, uint32_t tp) {
             continue;
         uint64_t width = layer->expert_input ? layer->expert_input : model->hidden, part = uma_divide_up(layer->ffn_size, tp);
         stored += (double)part * (double)width * layer->experts;
-        padded += (double)round_up(part, 128) * (double)round_up(width, 256) * layer->experts;
+        padded += (double)uma_round_up(part, 128) * (double)uma_round_up(width, 256) * layer->experts;
     }
     return stored > 0 ? padded / stored - 1 : 0;
 }
@@ -153,7 +149,7 @@ void uma_serve_rank_weights(const struct uma_model *model, const struct uma_serv
     }
     if (model->vocab && serve->engine != UMA_ENGINE_TRT_LLM) { /* DEFAULT_VOCAB_PADDING_SIZE of vocab_parallel_embedding.py is 64 */
         uint64_t both = uma_plus(w.classes[UMA_CLASS_EMBEDDING], w.classes[UMA_CLASS_LM_HEAD]);
-        w.vocab_padding = uma_scale(both, (double)(round_up(model->vocab, 64) - model->vocab) / (double)model->vocab);
+        w.vocab_padding = uma_scale(both, (double)(uma_round_up(model->vocab, 64) - model->vocab) / (double)model->vocab);
     }
     if (serve->engine == UMA_ENGINE_VLLM && format_of(model, serve, UMA_CLASS_EXPERTS) == UMA_FORMAT_MXFP4)
         w.kernel_padding = uma_scale(w.classes[UMA_CLASS_EXPERTS], mxfp4_growth(model, tp));
@@ -263,7 +259,7 @@ uint64_t uma_serve_token_bytes(const struct uma_model *model, uint32_t tp) {
 }
 
 /* vLLM's default block, SGLang's page, TensorRT-LLM's tokens_per_block. */
-uint64_t uma_serve_page_tokens(enum uma_engine engine) {
+static uint64_t page_tokens(enum uma_engine engine) {
     return engine == UMA_ENGINE_VLLM ? 16 : engine == UMA_ENGINE_TRT_LLM ? 32 : 1;
 }
 
@@ -272,7 +268,7 @@ uint64_t uma_serve_kv_bytes(const struct uma_model *model, const struct uma_serv
         .engine = serve->engine,
         .key_format = serve->key_format,
         .value_format = serve->value_format,
-        .context = round_up(context, uma_serve_page_tokens(serve->engine)),
+        .context = uma_round_up(context, page_tokens(serve->engine)),
         .sequences = sequences ? sequences : 1,
         .tp = at_least_one(serve->tp),
         .full_window = serve->full_window,
@@ -283,7 +279,8 @@ uint64_t uma_serve_kv_bytes(const struct uma_model *model, const struct uma_serv
     return uma_scale(kv.total, stage_share(model, at_least_one(serve->pp)));
 }
 
-uint64_t uma_serve_state_bytes(const struct uma_model *model, const struct uma_serve *serve) {
+/* The part of the cache that does not depend on the length, of serve->sequences. */
+static uint64_t state_bytes(const struct uma_model *model, const struct uma_serve *serve) {
     struct uma_kv kv;
     uma_serve_kv(model, serve, &kv);
     return uma_scale(uma_times(kv.per_sequence, serve->sequences), stage_share(model, at_least_one(serve->pp)));
@@ -356,7 +353,7 @@ void uma_serve_add_kv(const struct uma_model *model, const struct uma_serve *ser
                       struct uma_estimate *estimate) {
     static const char source[] = "layers, heads and formats of the KV cache, in whole pages";
     if (!fills(serve, budget)) {
-        uint64_t state = MIN_OF(needed, uma_serve_state_bytes(model, serve));
+        uint64_t state = MIN_OF(needed, state_bytes(model, serve));
         if (needed > state)
             uma_estimate_add(estimate, UMA_TERM_KV_CACHE, needed - state, 0.005, 0.02, source, "KV cache", "%llu sequences x %llu tokens",
                              (unsigned long long)serve->sequences, (unsigned long long)serve->context);

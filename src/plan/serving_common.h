@@ -29,9 +29,6 @@ uint64_t uma_serve_add_weights(const struct uma_model *model, const struct uma_s
 uint64_t uma_serve_token_bytes(const struct uma_model *model, uint32_t tp);
 /* KV cache of so many sequences of so many tokens, in whole pages of the engine, on one rank. */
 uint64_t uma_serve_kv_bytes(const struct uma_model *model, const struct uma_serve *serve, uint64_t context, uint64_t sequences);
-/* The part of it that does not depend on the length, of serve->sequences. */
-uint64_t uma_serve_state_bytes(const struct uma_model *model, const struct uma_serve *serve);
-uint64_t uma_serve_page_tokens(enum uma_engine engine);
 /* NCCL's buffers of a rank; 0 where there is nobody to talk to. */
 uint64_t uma_serve_nccl_bytes(const struct uma_serve *serve);
 /* reserved, context, host, device and load of an estimate that is summed. */

@@ -18,8 +18,9 @@ enum {
 
 /* One layer's part. */
 struct cost {
-    uint64_t row;       /* bytes per kept token */
-    uint64_t extra_row; /* per token of the whole context (index keys, compressed entries, in bytes x `extra_every`) */
+    uint64_t row; /* bytes per kept token */
+    uint64_t
+        extra_row; /* bytes of an entry that is kept for each `extra_every` tokens of the whole context (compressed, with its index key) */
     uint64_t extra_every;
     uint64_t state;  /* per sequence */
     uint64_t window; /* tokens kept at most; 0: all */
@@ -33,9 +34,6 @@ static bool has_sparse_kernels(const struct uma_kv_options *options) {
 }
 static enum uma_format format_of(enum uma_format format) {
     return format == UMA_FORMAT_UNKNOWN ? UMA_FORMAT_BF16 : format;
-}
-static uint64_t round_up(uint64_t n, uint64_t unit) {
-    return uma_times(uma_divide_up(n, unit), unit);
 }
 /* Heads of one rank: divided, and repeated on several ranks where there are fewer heads than ranks. */
 static uint64_t per_rank(uint64_t heads, uint32_t tp) {
@@ -145,9 +143,9 @@ static struct cost layer_cost(const struct uma_model *model, uint32_t index, con
  * because a window need not start at a page's edge (v1/kv_cache_interface.py, SlidingWindowSpec). */
 static uint64_t window_tokens(const struct uma_kv_options *options, uint64_t window) {
     if (is_llama(options))
-        return round_up(uma_plus(window, options->ubatch ? options->ubatch : LLAMA_UBATCH), LLAMA_CELLS);
+        return uma_round_up(uma_plus(window, options->ubatch ? options->ubatch : LLAMA_UBATCH), LLAMA_CELLS);
     if (options->engine == UMA_ENGINE_VLLM)
-        return uma_plus(round_up(window, VLLM_BLOCK), VLLM_BLOCK);
+        return uma_plus(uma_round_up(window, VLLM_BLOCK), VLLM_BLOCK);
     return window;
 }
 
@@ -156,7 +154,7 @@ static uint64_t context_tokens(const struct uma_kv_options *options) {
                     : options->engine == UMA_ENGINE_VLLM    ? VLLM_BLOCK
                     : options->engine == UMA_ENGINE_TRT_LLM ? TRT_BLOCK
                                                             : 1;
-    return round_up(options->context, unit);
+    return uma_round_up(options->context, unit);
 }
 
 /*
@@ -195,16 +193,16 @@ static uint64_t hybrid_padding(const struct kinds *kinds, uint64_t context) {
     if (present < 2)
         return 0;
     uint64_t group = group_size(kinds), padding = 0;
-    uint64_t idle_full = round_up(kinds->n[0], group) - kinds->n[0], idle_state = round_up(kinds->n[2], group) - kinds->n[2];
+    uint64_t idle_full = uma_round_up(kinds->n[0], group) - kinds->n[0], idle_state = uma_round_up(kinds->n[2], group) - kinds->n[2];
     if (kinds->n[2] > 0 && kinds->row[0] > 0) {
-        uint64_t block = round_up(uma_divide_up(kinds->row[2], kinds->row[0]), VLLM_BLOCK), page = uma_times(block, kinds->row[0]);
-        uint64_t whole = round_up(context, block);
+        uint64_t block = uma_round_up(uma_divide_up(kinds->row[2], kinds->row[0]), VLLM_BLOCK), page = uma_times(block, kinds->row[0]);
+        uint64_t whole = uma_round_up(context, block);
         padding = uma_times(uma_times(kinds->n[0], kinds->row[0]), uma_minus(whole, context));
         padding = uma_plus(padding, uma_times(idle_full, uma_times(kinds->row[0], whole)));
         padding = uma_plus(padding, uma_times(kinds->n[2], uma_minus(page, kinds->row[2])));
         return uma_plus(padding, uma_times(idle_state, page));
     }
-    uint64_t idle_sliding = round_up(kinds->n[1], group) - kinds->n[1];
+    uint64_t idle_sliding = uma_round_up(kinds->n[1], group) - kinds->n[1];
     padding = uma_times(idle_full, uma_times(kinds->row[0], context));
     return uma_plus(padding, uma_times(idle_sliding, uma_times(kinds->row[1], kinds->window)));
 }
@@ -213,8 +211,8 @@ void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *op
     struct uma_kv kv = { 0 };
     struct kinds kinds = { 0 };
     uint64_t context = context_tokens(options), sequences = options->sequences ? options->sequences : 1;
-    uint64_t step = 0;       /* once for all sequences */
-    uint64_t extra_bits = 0; /* 1/256 bytes, for rows that are not kept for every token */
+    uint64_t step = 0;         /* once for all sequences */
+    uint64_t extra_256ths = 0; /* of bytes a token, for entries that are not kept for every token */
     for (uint32_t i = 0; i < model->layer_count; i++) {
         struct cost cost = layer_cost(model, i, options);
         uint64_t kept = cost.window ? MIN_OF(context, window_tokens(options, cost.window)) : context;
@@ -227,7 +225,7 @@ void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *op
         kv.sequence = uma_plus(kv.sequence, uma_plus(uma_times(cost.row, kept), cost.state));
         if (cost.extra_every) {
             kv.sequence = uma_plus(kv.sequence, uma_times(cost.extra_row, uma_divide_up(context, cost.extra_every)));
-            extra_bits = uma_plus(extra_bits, uma_times(cost.extra_row, 256) / cost.extra_every);
+            extra_256ths = uma_plus(extra_256ths, uma_times(cost.extra_row, 256) / cost.extra_every);
         }
         if (cost.window)
             kinds.window = MAX_OF(kinds.window, kept);
@@ -236,8 +234,8 @@ void uma_kv_cache(const struct uma_model *model, const struct uma_kv_options *op
             kinds.row[kind] = MAX_OF(kinds.row[kind], cost.state ? cost.state : cost.row);
         }
     }
-    kv.per_token = uma_plus(kv.per_token, extra_bits / 256);
-    kv.growing = uma_plus(kv.growing, extra_bits / 256);
+    kv.per_token = uma_plus(kv.per_token, extra_256ths / 256);
+    kv.growing = uma_plus(kv.growing, extra_256ths / 256);
     if (options->engine == UMA_ENGINE_VLLM && !model->details.o_lora_rank) {
         uint64_t padding = hybrid_padding(&kinds, context);
         kv.sequence = uma_plus(kv.sequence, padding);
