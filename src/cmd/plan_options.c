@@ -224,10 +224,14 @@ static int set_torch(struct uma_plan_request *request, const char *value, struct
 }
 
 static int set_budget(struct uma_plan_request *request, const char *value, struct uma_error *err) {
-    int r = uma_parse_size(value, &request->budget.value, err);
-    if (r >= 0)
-        request->budget.validity = UMA_KNOWN;
-    return r;
+    uint64_t bytes;
+    int r = uma_parse_size(value, &bytes, err);
+    if (r < 0)
+        return r;
+    if (bytes < UMA_MIB)
+        return uma_error_text(err, EINVAL, "\"%.64s\" is %llu bytes: give a unit, as in 80G or 80GB", value, (unsigned long long)bytes);
+    request->budget = (struct uma_u64){ bytes, UMA_KNOWN };
+    return 0;
 }
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
@@ -480,6 +484,44 @@ static bool shape_given(const struct uma_shape *shape) {
     return memcmp(shape, &none, sizeof none) != 0;
 }
 
+/* What only Megatron has would change nothing elsewhere: it is refused rather than ignored. */
+static const char *foreign_option(const struct uma_train *train) {
+    const struct {
+        const char *name;
+        bool given;
+    } megatron[] = {
+        { "stage", train->pipeline_stage > 0 },
+        { "virtual-stages", train->virtual_stages > 0 },
+        { "microbatch-group", train->microbatch_group > 0 },
+        { "expert-tp", train->expert_tp > 0 },
+        { "recompute-layers", train->recompute_layers > 0 },
+        { "recompute-modules", train->recompute_modules > 0 },
+        { "moments", train->moments != UMA_FORMAT_UNKNOWN },
+        { "gradients", train->gradients != UMA_FORMAT_UNKNOWN },
+        { "transformer-engine", train->transformer_engine != UMA_MAYBE },
+        { "deterministic", train->deterministic != UMA_MAYBE },
+        { "grouped-gemm", train->grouped_gemm != UMA_MAYBE },
+        { "vocab-multiple", train->vocab_multiple > 0 },
+        { "sequence-parallel", train->sequence_parallel },
+        { "distributed-optimizer", train->distributed_optimizer },
+    };
+    for (size_t i = 0; train->framework != UMA_FRAMEWORK_MEGATRON && i < ELEMENTS(megatron); i++)
+        if (megatron[i].given)
+            return megatron[i].name;
+    return NULL;
+}
+
+static int train_check(const struct uma_plan_request *request, struct uma_error *err) {
+    const struct uma_train *train = &request->job.train;
+    const char *foreign = foreign_option(train);
+    if (foreign)
+        return uma_error_text(err, EINVAL, "--%s is of --framework megatron; %s has no such thing", foreign,
+                              uma_name_of(uma_framework_names, UMA_FRAMEWORK_COUNT, train->framework));
+    if (request->full_given && (train->rank || train->targets || train->dora))
+        return uma_error_text(err, EINVAL, "--rank, --targets and --dora are of an adapter: say --method lora or qlora, not full");
+    return 0;
+}
+
 /* dpo and its kin say nothing of the adapter: --rank, or 4-bit weights, do. */
 static void settle_method(struct uma_plan_request *request) {
     struct uma_train *train = &request->job.train;
@@ -500,8 +542,12 @@ int uma_plan_request_check(struct uma_plan_request *request, struct uma_error *e
         return uma_error_text(err, EINVAL, "a shape needs --params N, or at least --layers and --hidden");
     if (request->job.serving && request->job.serve.engine == UMA_ENGINE_UNKNOWN)
         return uma_error_text(err, EINVAL, "say which engine: --engine vllm, sglang, llama.cpp, ollama, trt-llm, transformers or litgpt");
-    if (!request->job.serving)
+    if (!request->job.serving) {
+        int r = train_check(request, err);
+        if (r < 0)
+            return r;
         settle_method(request);
+    }
     if (request->last_stage)
         request->job.train.pipeline_stage = MAX_OF(request->job.train.pp, 1u);
     return 0;

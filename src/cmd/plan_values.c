@@ -14,6 +14,7 @@ struct target {
 
 #define BIT(role) UMA_LINEAR_BIT(UMA_LINEAR_##role)
 
+/* As PEFT takes them, by the ends of the modules' names: up_proj is in the dense layers, the shared experts and the routed ones. */
 static const struct target targets[] = {
     { "q", BIT(Q) | BIT(Q_B) },
     { "k", BIT(K) },
@@ -26,10 +27,10 @@ static const struct target targets[] = {
     { "q_b", BIT(Q_B) },
     { "kv_a", BIT(KV_A) },
     { "kv_b", BIT(KV_B) },
-    { "gate", BIT(GATE) | BIT(SHARED_GATE) },
-    { "up", BIT(UP) | BIT(SHARED_UP) },
-    { "down", BIT(DOWN) | BIT(SHARED_DOWN) },
-    { "mlp", BIT(GATE) | BIT(UP) | BIT(DOWN) | BIT(SHARED_GATE) | BIT(SHARED_UP) | BIT(SHARED_DOWN) },
+    { "gate", BIT(GATE) | BIT(SHARED_GATE) | BIT(EXPERT_GATE) },
+    { "up", BIT(UP) | BIT(SHARED_UP) | BIT(EXPERT_UP) },
+    { "down", BIT(DOWN) | BIT(SHARED_DOWN) | BIT(EXPERT_DOWN) },
+    { "mlp", BIT(GATE) | BIT(UP) | BIT(DOWN) | BIT(SHARED_GATE) | BIT(SHARED_UP) | BIT(SHARED_DOWN) | BIT(EXPERT_GATE) | BIT(EXPERT_UP) | BIT(EXPERT_DOWN) },
     { "experts", BIT(EXPERT_GATE) | BIT(EXPERT_UP) | BIT(EXPERT_DOWN) },
     { "router", BIT(ROUTER) },
     { "mixer", BIT(MIXER_IN) | BIT(MIXER_GATE) | BIT(MIXER_OUT) },

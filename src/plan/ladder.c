@@ -81,7 +81,25 @@ static void flush(struct climb *climb, struct uma_u64 now, struct uma_u64 reclai
                   "flush the page cache before the launch (sync; sudo sysctl vm.drop_caches=1): CUDA allocates from free memory");
 }
 
+/* An engine takes its share whether it needs it or not: a smaller one is the first thing to try. In steps of 0.01, as they are given. */
+static void share(struct climb *climb) {
+    if (!climb->job.serving || !(climb->job.serve.fraction > 0) || climb->fit.fits == UMA_YES)
+        return;
+    struct uma_plan_job changed = climb->job;
+    for (int percent = (int)(changed.serve.fraction * 100); percent-- > 1;) {
+        struct uma_estimate estimate;
+        struct uma_fit fit;
+        changed.serve.fraction = percent / 100.0;
+        if (!judge(climb, climb->model, &changed, &estimate, &fit) || fit.need >= climb->fit.need)
+            return; /* below what the weights and the cache take nothing is saved */
+        if (fit.fits == UMA_YES)
+            break;
+    }
+    (void)rung_try(climb, &changed, UMA_RUNG_LOADER, "give the engine less of the pool (--fraction %.2f)", changed.serve.fraction);
+}
+
 static void loader(struct climb *climb) {
+    share(climb);
     if (!climb->fit.load_decides)
         return;
     struct uma_plan_job changed = climb->job;
@@ -180,6 +198,12 @@ static void train_settings(struct climb *climb) {
         (void)rung_try(climb, &changed, UMA_RUNG_SETTING, "flash attention: the scores are never whole (--attention flash)");
     }
     changed = climb->job;
+    if (changed.train.optimizer == UMA_OPTIMIZER_ADAMW) {
+        changed.train.optimizer = UMA_OPTIMIZER_ADAMW_FUSED;
+        (void)rung_try(climb, &changed, UMA_RUNG_SETTING,
+                       "the fused AdamW: the same step without copies of all parameters (--optimizer adamw-fused)");
+    }
+    changed = climb->job;
     if (changed.train.optimizer == UMA_OPTIMIZER_ADAMW || changed.train.optimizer == UMA_OPTIMIZER_ADAMW_FUSED) {
         changed.train.optimizer = UMA_OPTIMIZER_ADAMW_8BIT;
         (void)rung_try(climb, &changed, UMA_RUNG_SETTING, "8-bit optimizer states (--optimizer adamw-8bit)");
@@ -247,7 +271,7 @@ static void serve_settings(struct climb *climb) {
                        BATCHED_TOKENS_LEAST);
     }
     changed = climb->job;
-    if (!changed.serve.no_mtp && climb->model->totals[UMA_CLASS_MTP].bytes > 0) {
+    if (!ggml && !changed.serve.no_mtp && climb->model->totals[UMA_CLASS_MTP].bytes > 0) {
         changed.serve.no_mtp = true;
         changed.serve.mtp = false;
         (void)rung_try(climb, &changed, UMA_RUNG_SETTING, "without the multi-token-prediction layers (--mtp no)");

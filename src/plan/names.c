@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/names.h"
 
+#include "base/cleanup.h"
+
 const char *const uma_method_names[UMA_METHOD_QLORA + 1] = { "full", "lora", "qlora" };
 const char *const uma_objective_names[UMA_OBJECTIVE_COUNT] = { "sft", "pretrain", "dpo", "orpo", "kto", "grpo" };
 const char *const uma_optimizer_names[UMA_OPTIMIZER_COUNT] = {
@@ -75,11 +77,59 @@ static bool same_name(const char *a, const char *b) {
     return !*a && !*b;
 }
 
-int uma_name_find(const char *const *names, size_t n, const char *name) {
+/* What the same things are called in the programs' own options and configurations. */
+static const struct {
+    const char *said, *meant;
+} aliases[] = {
+    { "adamw-torch", "adamw" },
+    { "adam", "adamw" },
+    { "adamw-torch-fused", "adamw-fused" },
+    { "adamw-bnb-8bit", "adamw-8bit" },
+    { "adamw8bit", "adamw-8bit" },
+    { "adam-8bit", "adamw-8bit" },
+    { "paged-adamw-32bit", "paged-adamw" },
+    { "paged-adamw8bit", "paged-adamw-8bit" },
+    { "adamw-torch-4bit", "adamw-4bit" },
+    { "trl", "torch" },
+    { "peft", "torch" },
+    { "accelerate", "torch" },
+    { "hf", "torch" },
+    { "pytorch", "torch" },
+    { "llamafactory", "llama-factory" },
+    { "swift", "ms-swift" },
+    { "megatron-lm", "megatron" },
+    { "nemo", "megatron" },
+    { "llamacpp", "llama.cpp" },
+    { "llama-cpp", "llama.cpp" },
+    { "llama-server", "llama.cpp" },
+    { "trtllm", "trt-llm" },
+    { "tensorrt-llm", "trt-llm" },
+    { "huggingface", "transformers" },
+    { "zero-1", "zero1" },
+    { "zero-2", "zero2" },
+    { "zero-3", "zero3" },
+    { "fsdp2", "fsdp" },
+    { "fa2", "flash" },
+    { "sdpa", "flash" },
+    { "flash-attention-2", "flash" },
+    { "liger", "fused-linear" },
+    { "true", "on" },
+    { "false", "off" },
+};
+
+static int find(const char *const *names, size_t n, const char *name) {
     for (size_t i = 0; i < n; i++)
         if (names[i] && same_name(names[i], name))
             return (int)i;
     return -1;
+}
+
+int uma_name_find(const char *const *names, size_t n, const char *name) {
+    int found = find(names, n, name);
+    for (size_t i = 0; found < 0 && i < ELEMENTS(aliases); i++)
+        if (same_name(aliases[i].said, name))
+            found = find(names, n, aliases[i].meant);
+    return found;
 }
 
 const char *uma_name_of(const char *const *names, size_t n, unsigned value) {

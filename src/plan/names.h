@@ -19,7 +19,8 @@ extern const char *const uma_logits_names[UMA_LOGITS_COUNT];
 extern const char *const uma_term_names[UMA_TERM_COUNT]; /* "weights", "kv_cache": the keys of the answer's "steady" */
 extern const char *const uma_basis_names[UMA_BASIS_GUESS + 1];
 
-/* The index of `name` among `n` names, or -1. Case and '_' for '-' do not matter. */
+/* The index of `name` among `n` names, or -1. Case and '_' for '-' do not matter; what
+ * other programs call the same thing is understood (adamw_torch, trl, llamacpp). */
 int uma_name_find(const char *const *names, size_t n, const char *name);
 /* names[value], or "default" where it has none. */
 const char *uma_name_of(const char *const *names, size_t n, unsigned value);

@@ -45,7 +45,10 @@ static void the_sheet_multiplies(void **state) {
 static void names_go_both_ways(void **state) {
     (void)state;
     assert_int_equal(uma_name_find(uma_optimizer_names, UMA_OPTIMIZER_COUNT, "Paged_AdamW_8bit"), UMA_OPTIMIZER_PAGED_ADAMW_8BIT);
-    assert_int_equal(uma_name_find(uma_optimizer_names, UMA_OPTIMIZER_COUNT, "adam"), -1);
+    assert_int_equal(uma_name_find(uma_optimizer_names, UMA_OPTIMIZER_COUNT, "adagrad"), -1);
+    assert_int_equal(uma_name_find(uma_optimizer_names, UMA_OPTIMIZER_COUNT, "adamw_torch"), UMA_OPTIMIZER_ADAMW);
+    assert_int_equal(uma_name_find(uma_engine_names, UMA_ENGINE_COUNT, "llamacpp"), UMA_ENGINE_LLAMA_CPP);
+    assert_int_equal(uma_name_find(uma_engine_names, UMA_ENGINE_COUNT, "adamw_torch"), -1);
     assert_int_equal(uma_name_find(uma_engine_names, UMA_ENGINE_COUNT, ""), -1);
     assert_string_equal(uma_name_of(uma_engine_names, UMA_ENGINE_COUNT, UMA_ENGINE_TRT_LLM), "trt-llm");
     assert_string_equal(uma_name_of(uma_engine_names, UMA_ENGINE_COUNT, UMA_ENGINE_UNKNOWN), "default");
