@@ -27,6 +27,9 @@ static inline uint64_t uma_round_up(uint64_t a, uint64_t multiple) { /* multiple
 /* a x ratio, rounded; ratio finite and >= 0. */
 uint64_t uma_scale(uint64_t a, double ratio);
 
+/* Anonymous memory of a Python process with torch in it (kernel's OOM tables of such processes: 1.06 GB). On one pool it counts as well. */
+#define UMA_PYTHON_HOST (UINT64_C(1) << 30)
+
 /*
  * Add one term. low and high are bytes x (1 - below) and bytes x (1 + above). Text is cut at its field's end. When all places are taken the
  * bytes go into the last term: a sum is never lost. Returns the term, to set between_steps on.

@@ -18,8 +18,6 @@
 #define WORKSPACE (32 * UMA_MIB)
 /* CUDA context and loaded kernels of a torch process on GB10: 741,326,848 bytes (NVML; vllm-project/vllm#55828). */
 #define TORCH_CONTEXT UINT64_C(741326848)
-/* Anonymous memory of a Python process with torch in it (kernel's OOM tables of such processes: 1.06 GB). */
-#define PYTHON_HOST (1 * UMA_GIB)
 
 static bool is_litgpt(const struct uma_serve *serve) {
     return serve->engine == UMA_ENGINE_LITGPT;
@@ -208,7 +206,7 @@ int uma_plan_serve_transformers(const struct uma_model *model, const struct uma_
     uint64_t holes = uma_plus(uma_scale(e.groups[UMA_TERM_KV_CACHE], 0.25), uma_scale(e.groups[UMA_TERM_ACTIVATIONS], 0.1));
     e.reserved = uma_plus(e.total, holes);
     e.context = TORCH_CONTEXT;
-    e.host = PYTHON_HOST;
+    e.host = UMA_PYTHON_HOST;
     e.device = uma_plus(uma_plus(e.reserved, e.context), e.host);
     e.device_high = uma_plus(uma_plus(uma_plus(e.high, uma_times(2, holes)), e.context), e.host);
     uma_load_into(model, serve, &e);

@@ -28,10 +28,19 @@ static void warnings(const struct uma_training_job *job, struct uma_estimate *es
     if (train->checkpointing == UMA_CHECKPOINTING_OFFLOAD)
         uma_estimate_warn(estimate,
                           "offloaded checkpoints go to host memory: on a machine with one pool they leave the same pool and free nothing");
-    if (estimate->host > 0 && train->checkpointing != UMA_CHECKPOINTING_OFFLOAD)
+    if (train->optimizer == UMA_OPTIMIZER_PAGED_ADAMW || train->optimizer == UMA_OPTIMIZER_PAGED_ADAMW_8BIT)
         uma_estimate_warn(
             estimate, "paged optimizer states are managed memory outside torch's figures: on a machine with one pool they count in full");
     enum uma_format format = uma_training_weight_format(job->model, train);
+    if (train->weights == UMA_FORMAT_UNKNOWN && format != UMA_FORMAT_UNKNOWN &&
+        job->model->class_format[UMA_CLASS_EXPERTS] == UMA_FORMAT_MXFP4)
+        uma_estimate_warn(
+            estimate, "MXFP4 weights cannot be trained through: they are counted as %s, which they are turned into (--dtype mxfp4 if not)",
+            uma_format_name(format));
+    if (train->method == UMA_METHOD_FULL && train->weights == UMA_FORMAT_UNKNOWN && train->master != UMA_YES)
+        uma_estimate_warn(estimate,
+                          "weights and Adam states are counted in the checkpoint's 16 bits: a model loaded in fp32 needs 16 bytes a "
+                          "parameter (--dtype fp32)");
     if (moe(job->model) && (format == UMA_FORMAT_NF4 || format == UMA_FORMAT_NF4_DQ || format == UMA_FORMAT_INT8))
         uma_estimate_warn(
             estimate,
@@ -119,6 +128,10 @@ void uma_training_assume(const struct uma_training_job *job, struct uma_estimate
         fragments = fragments > nominal ? fragments : nominal;
     }
     estimate->low = low < estimate->low ? low : estimate->low;
+    /* what stays between two steps is counted, not estimated: no peak is below it */
+    bool counted = job->model->basis != UMA_BASIS_GUESS && job->model->architecture_known;
+    if (counted && estimate->low < estimate->between_steps)
+        estimate->low = estimate->between_steps;
     estimate->high = uma_plus(uma_plus(estimate->total, uma_scale(estimate->total, above)), uma_plus(fragments, estimate->context));
     if (estimate->device_high < uma_plus(estimate->high, estimate->host))
         estimate->device_high = uma_plus(estimate->high, estimate->host);

@@ -48,7 +48,7 @@ void uma_training_finish(const struct uma_training_job *job, const struct uma_tr
     bool talks = uma_training_ranks(job->train) > 1;
     estimate->reserved = uma_plus(estimate->total, held);
     estimate->context = CONTEXT + (talks ? NCCL : 0);
-    estimate->host = peak->host;
+    estimate->host = uma_plus(peak->host, UMA_PYTHON_HOST);
     estimate->device = uma_plus(uma_plus(estimate->reserved, estimate->context), estimate->host);
     /* at worst every block that is allocated and freed is held a second time (the rows' largest: 2.06 x) */
     uint64_t high = uma_plus(uma_plus(estimate->total, moving), CONTEXT_HIGH + (talks ? 2 * NCCL : 0));

@@ -21,9 +21,14 @@ static bool quantised_format(enum uma_format format) {
 enum uma_format uma_training_weight_format(const struct uma_model *model, const struct uma_train *train) {
     if (train->weights != UMA_FORMAT_UNKNOWN)
         return train->weights;
-    for (unsigned c = 0; c < UMA_CLASS_COUNT; c++)
-        if (linear_class((enum uma_class)c) && model->totals[c].params > 0 && quantised_format(model->class_format[c]))
-            return UMA_FORMAT_UNKNOWN; /* quantised already: the checkpoint's own bytes */
+    for (unsigned c = 0; c < UMA_CLASS_COUNT; c++) {
+        if (!linear_class((enum uma_class)c) || model->totals[c].params == 0 || !quantised_format(model->class_format[c]))
+            continue;
+        /* transformers cannot train through MXFP4 (quantizer_mxfp4.py: "please consider dequantizing", Mxfp4Config(dequantize=True)) */
+        if (model->class_format[c] == UMA_FORMAT_MXFP4)
+            return train->method == UMA_METHOD_QLORA && train->framework == UMA_FRAMEWORK_UNSLOTH ? UMA_FORMAT_NF4_DQ : UMA_FORMAT_BF16;
+        return UMA_FORMAT_UNKNOWN; /* quantised already: the checkpoint's own bytes */
+    }
     /* QLoRA of an unquantised checkpoint: NF4 with double quantisation, the paper's (arXiv:2305.14314) and every stack's default. */
     return train->method == UMA_METHOD_QLORA ? UMA_FORMAT_NF4_DQ : UMA_FORMAT_UNKNOWN;
 }

@@ -108,15 +108,15 @@ def sharding():
 def what_sources_say_elsewhere():
     qwen = dict(source="https://github.com/QwenLM/Qwen README.md", optimizer="adamw_torch")
     one = train(**qwen)
-    assert has(one, "--torch 2.0") and has(one, "--optimizer adamw") and one["component"] == "device.total"
+    assert has(one, "--torch 2.0") and has(one, "--optimizer adamw") and one["component"] == "device.without_host"
     assert has(train(gpus="4", parallelism="zero3", **qwen), "--optimizer adamw-fused")  # its DeepSpeed configuration names AdamW
     peft = train(source="https://github.com/huggingface/peft docs/source/accelerate/deepspeed.md", method="lora", notes="per GPU", gpus="8", parallelism="zero3")
-    assert has(peft, "--rank 8") and has(peft, "--targets all-linear") and peft["component"] == "device.total"
+    assert has(peft, "--rank 8") and has(peft, "--targets all-linear") and peft["component"] == "device.without_host"
     answer = train(source="https://github.com/AnswerDotAI/fsdp_qlora benchmarks_03_2024.md", method="lora", notes="peak reserved per GPU", gpus="2", parallelism="fsdp2")
     assert has(answer, "--rank 64") and has(answer, "--targets q,k,v,gate,up,down") and answer["component"] == "device.reserved"
     wiki = "https://github.com/hiyouga/LLaMA-Factory/wiki/Performance-comparison"
     assert train(source=wiki, notes="Unsloth+FA2; LoRA r=8 all")["component"] == "device.without_host"
-    assert train(source=wiki, notes="HF+FA2; LoRA r=8 all")["component"] == "device.total"
+    assert train(source=wiki, notes="HF+FA2; LoRA r=8 all")["component"] == "device.without_host"
 
 
 def oom():

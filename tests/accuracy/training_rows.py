@@ -354,7 +354,7 @@ def training_class(row, plan):
     if component == "steady_alloc":
         return "steady_alloc", "allocated.between_steps"
     if component.startswith("device"):
-        return "device_smi", "device.total"
+        return "device_smi", "device.without_host"  # of a GPU with memory of its own
     if component.startswith("host"):
         return "host_used", "device.total"
     if component == "weights":
@@ -365,13 +365,13 @@ def training_class(row, plan):
         (re.search(r"ms-swift", row["source"]) is not None)  # swift/utils/torch_utils.py: memory(GiB) is max_memory_reserved
     if "LLaMA-Factory/wiki" in row["source"]:
         # Whole gigabytes of a GPU; nothing is said of torch. Checkpoints that Unsloth moves to the host are not in them.
-        return "total_peak-" + kind, "device.without_host" if "unsloth" in plan["words"] else "device.total"
+        return "total_peak-" + kind, "device.without_host"
     if "huggingface/peft docs" in row["source"]:
         # "64 GB (80%) as seen in the screenshot": "GPU memory usage for the training run", in per cent of an 80 GB device.
-        return "total_peak-" + kind, "device.total"
+        return "total_peak-" + kind, "device.without_host"
     if "QwenLM/Qwen " in row["source"]:
         # Not stated what was read. It cannot be torch's allocated peak: figures fall where the length doubles (35.2 at 1,024, 35.1 at 2,048).
-        return "total_peak-" + kind, "device.total"
+        return "total_peak-" + kind, "device.without_host"
     return "total_peak-" + kind, "device.reserved" if reserved else "allocated.peak"
 
 
