@@ -248,24 +248,36 @@ static int print(const struct uma_plan_request *request, const struct uma_plan_a
     return answer->fit.fits == UMA_YES ? UMA_EXIT_OK : answer->fit.fits == UMA_NO ? UMA_EXIT_NO : UMA_EXIT_UNKNOWN;
 }
 
+/* What cannot be is the user's mistake (2) where it was said by options, and a file that could not be read (3) where a file said it. */
+static int fault_status(int r, bool by_options) {
+    return r == -EINVAL && by_options ? UMA_EXIT_USAGE : UMA_EXIT_UNKNOWN;
+}
+
+static int plan_model(struct uma_plan_request *request, const struct uma_model *model) {
+    struct uma_error err = { 0 };
+    struct uma_plan_answer answer = { 0 };
+    _cleanup_text_ struct uma_text text = { 0 };
+    int r = budget_find(request, &answer, &err);
+    if (r < 0)
+        return uma_command_fail("plan", UMA_EXIT_UNKNOWN, &err);
+    r = request->sweep ? uma_plan_sweep(request, model, answer.fit.budget, &text, &err)
+                       : uma_plan_answer_build(request, model, true, &answer, &err);
+    if (r < 0)
+        return uma_command_fail("plan", fault_status(r, true), &err);
+    if (!request->sweep)
+        return print(request, &answer);
+    return uma_command_print(&text) < 0 ? UMA_EXIT_UNKNOWN : UMA_EXIT_OK;
+}
+
 static int plan(struct uma_plan_request *request) {
     struct uma_error err = { 0 };
     struct uma_model *model = NULL;
-    struct uma_plan_answer answer = { 0 };
-    int status, r = uma_plan_model_open(request, &model, &err);
-    if (r >= 0)
-        r = budget_find(request, &answer, &err);
-    if (r >= 0 && request->sweep) {
-        _cleanup_text_ struct uma_text text = { 0 };
-        r = uma_plan_sweep(request, model, answer.fit.budget, &text, &err);
-        status = r >= 0 && uma_command_print(&text) >= 0 ? UMA_EXIT_OK : UMA_EXIT_UNKNOWN;
-    } else if (r >= 0) {
-        r = uma_plan_answer_build(request, model, true, &answer, &err);
-        status = r >= 0 ? print(request, &answer) : UMA_EXIT_UNKNOWN;
-    } else
-        status = UMA_EXIT_UNKNOWN;
+    int r = uma_plan_model_open(request, &model, &err);
+    if (r < 0)
+        return uma_command_fail("plan", fault_status(r, !request->model_path), &err);
+    int status = plan_model(request, model);
     (void)uma_model_free(model);
-    return r < 0 ? uma_command_fail("plan", UMA_EXIT_UNKNOWN, &err) : status;
+    return status;
 }
 
 /* ---- the command -------------------------------------------------------------------------------------------- */

@@ -235,7 +235,7 @@ def edge(args):
 
 def grows(args):
     """More of anything never needs less."""
-    options = ("batch", "seq") if "torchtitan" in args else ("batch", "seq", "rank") if args[0] == "train" else ("context", "sequences", "batched-tokens")
+    options = ("batch", "seq") if "torchtitan" in args or "full" in args else ("batch", "seq", "rank") if args[0] == "train" else ("context", "sequences", "batched-tokens")
     for option in options:
         values = "1,2,3,7,64,1000,4096,32768"
         rows = run("plan", *args, "--sweep", f"{option}={values}", "--budget", "100T", "--json").expect(0).json["sweep"]
@@ -260,17 +260,19 @@ def _():
 for _args, _says in ((["--framework", "torchtitan", "--method", "qlora"], "all parameters"),
                      (["--framework", "torchtitan", "--method", "dpo"], "no preference"),
                      (["--framework", "megatron", "--ep", "256"], "128 routed experts"),
-                     (["--framework", "torchtitan", "--expert-tp", "65536", "--gpus", "8"], "more than the 8 ranks"),
+                     (["--framework", "megatron", "--expert-tp", "65536", "--gpus", "8"], "more than the 8 ranks"),
+                     (["--framework", "torchtitan", "--expert-tp", "2"], "is of --framework megatron"),
+                     (["--method", "full", "--rank", "8"], "are of an adapter"),
                      (["--tp", "64", "--gpus", "64"], "attention heads"), (["--tp", "3", "--gpus", "4"], "does not divide")):
     add("cannot be: " + " ".join(_args),
-        lambda args, says: contains(run("plan", "train", "--model", "Qwen/Qwen3-30B-A3B", *args, "--budget", "60G").expect(3, err=None).err, says),
+        lambda args, says: contains(run("plan", "train", "--model", "Qwen/Qwen3-30B-A3B", *args, "--budget", "60G").expect(2, err=None).err, says),
         _args, _says)
 
 
 @case("a pattern with experts needs their number")
 def _():
     shape = ["--layers", "4", "--hidden", "64", "--heads", "2", "--ffn", "128", "--vocab", "1000", "--pattern", "M*EE"]
-    contains(run("plan", "serve", *shape, "--engine", "vllm", "--budget", "60G").expect(3, err=None).err, "no number of experts")
+    contains(run("plan", "serve", *shape, "--engine", "vllm", "--budget", "60G").expect(2, err=None).err, "no number of experts")
     plan("serve", *shape, "--experts", "4", "--engine", "vllm", "--budget", "60G")
 
 
@@ -364,7 +366,7 @@ for _text, _says in (("seq", "expected NAME=VALUE"), ("seq=", "an empty value"),
                      ("seq=x", "--seq"), ("seq=1024,seq=2048", "comes twice"), ("a=1,b=1,c=1,d=1,e=1", "more than 4 axes"),
                      (",".join(f"{a}=" + ",".join(str(i + 1) for i in range(32)) for a in ("seq", "batch", "rank")), "combinations")):
     add(f"sweep refused: {_text[:20]}",
-        lambda text, says: contains(run("plan", "train", "--params", "1B", "--budget", "1T", "--sweep", text).expect(3, err=None).err, says), _text,
+        lambda text, says: contains(run("plan", "train", "--params", "1B", "--budget", "1T", "--sweep", text).expect(2, err=None).err, says), _text,
         _says)
 
 
