@@ -65,7 +65,7 @@ static void wrong_values_name_option_and_expectation(void **state) {
         { false, "torch", "2.1.0", "expected a release of torch" },
         { false, "torch", "-2.1", "expected a release of torch" },
         { false, "torch", "2.12345", "expected a release of torch" },
-        { false, "optimizer", "adam", "expected adamw" },
+        { false, "optimizer", "adagrad", "expected adamw" },
         { false, "targets", "q,,v", "expected q, k, v" },
         { false, "targets", "", "expected q, k, v" },
         { false, "dtype", "fp3", "a number format" },
