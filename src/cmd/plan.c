@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cmd/layout.h"
 #include "plan/estimate.h"
+#include "plan/model/structure.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -81,6 +82,19 @@ static const char usage[] =
 
 /* ---- the model and its companions --------------------------------------------------------------------------- */
 
+/* A name without files: Ollama's library has Q4_K_M under every tag that names no other type; llama.cpp's users choose one themselves. */
+static int library_format(enum uma_engine engine, struct uma_model *model, struct uma_error *err) {
+    if (engine != UMA_ENGINE_OLLAMA) {
+        uma_model_warn(model, "16-bit weights are counted: say --dtype Q4_K_M, or which type of GGUF file it will be");
+        return 0;
+    }
+    int r = uma_model_set_file_type(model, "Q4_K_M");
+    if (r < 0)
+        return uma_error_set(err, -r, "%s as Q4_K_M", model->name);
+    uma_model_warn(model, "Q4_K_M is assumed, which Ollama's library has where a tag names no other type (--dtype)");
+    return 0;
+}
+
 /*
  * Where no file says otherwise --dtype is the format of the checkpoint that will be served, not one to be made while loading. GGUF files are
  * mixes: their type names a recipe.
@@ -88,8 +102,10 @@ static const char usage[] =
 static int checkpoint_format(struct uma_plan_request *request, struct uma_model *model, struct uma_error *err) {
     struct uma_serve *serve = &request->job.serve;
     bool ggml = serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
-    if (!request->job.serving || !request->file_type)
+    if (!request->job.serving)
         return 0;
+    if (!request->file_type)
+        return model->file_count == 0 && ggml && !model->quantisation ? library_format(serve->engine, model, err) : 0;
     enum uma_format format = uma_format_from_name(request->file_type);
     if (model->file_count > 0)
         return format == UMA_FORMAT_UNKNOWN
@@ -174,6 +190,19 @@ static void capacity(const struct uma_plan_request *request, const struct uma_mo
     answer->capacity.kv_bytes = (struct uma_u64){ bytes, UMA_KNOWN };
     answer->capacity.tokens = (struct uma_u64){ tokens, UMA_KNOWN };
     answer->capacity.sequences = answer->limits.max_sequences = (struct uma_u64){ sequences, UMA_KNOWN };
+    if (sequences == 0) { /* vLLM: "No available memory for the cache blocks"; room on the machine does not help */
+        answer->starves = true;
+        answer->fit.fits = UMA_NO;
+    }
+}
+
+static uint64_t matrices_of(const struct uma_model *model) {
+    struct uma_linear linears[UMA_LINEARS_PER_LAYER_MAX];
+    uint64_t bits = 0;
+    for (uint32_t layer = 0; layer < model->layer_count; layer++)
+        for (size_t i = uma_model_linears(model, layer, linears); i-- > 0;)
+            bits |= UMA_LINEAR_BIT(linears[i].role);
+    return bits;
 }
 
 int uma_plan_answer_build(struct uma_plan_request *request, const struct uma_model *model, bool advise, struct uma_plan_answer *answer,
@@ -192,6 +221,7 @@ int uma_plan_answer_build(struct uma_plan_request *request, const struct uma_mod
         return r;
     uma_fit_judge(&answer->estimate, budget, &answer->fit);
     answer->anchor = uma_anchor_nearest(model, &request->job);
+    answer->targets = matrices_of(model);
     if (advise) {
         uma_plan_limits(model, &request->job, budget, &answer->limits);
         uma_ladder_climb(model, &request->job, budget, answer->now, answer->reclaimable, &answer->ladder);

@@ -36,6 +36,8 @@ int uma_plan_request_set(struct uma_plan_request *request, const char *name, con
 const char *uma_plan_option_name(size_t i, bool *ret_has_value);
 /* The values that are lists (plan_values.c): "q,v,gate", "core_attn,mlp". */
 int uma_plan_targets_set(struct uma_plan_request *request, const char *value, struct uma_error *err);
+/* The names of what an adapter is on, as --targets takes them. */
+void uma_plan_targets_list(uint64_t bits, void (*each)(void *userdata, const char *name), void *userdata);
 int uma_plan_recompute_set(struct uma_plan_request *request, const char *value, struct uma_error *err);
 /* "\"7x\": expected a ratio"; -EINVAL. */
 int uma_plan_invalid(struct uma_error *err, const char *value, const char *expected);
@@ -54,6 +56,8 @@ struct uma_plan_answer {
     const struct uma_anchor *anchor; /* NULL: none is near */
     struct uma_u64 now, reclaimable; /* of the machine; unknown where none was read */
     const char *budget_source;       /* "--budget", "this machine", the snapshot's name */
+    uint64_t targets;                /* bits of the matrices that the model has at all */
+    bool starves;                    /* the engine's share holds not one sequence: it would not start */
     struct {                         /* what the engine would offer with the fraction it is given; unknown where it has none */
         struct uma_u64 kv_bytes, tokens, sequences;
     } capacity;

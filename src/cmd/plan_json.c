@@ -37,7 +37,11 @@ static void loader_json(struct uma_json *json, enum uma_loader loader) {
     uma_json_string(json, "loader", loader == UMA_LOADER_DEFAULT ? NULL : NAME_OF(uma_loader_names, loader));
 }
 
-static void train_json(struct uma_json *json, const struct uma_train *train) {
+static void add_target(void *userdata, const char *name) {
+    uma_json_string(userdata, NULL, name);
+}
+
+static void train_json(struct uma_json *json, const struct uma_train *train, uint64_t present) {
     uma_json_string(json, "method", NAME_OF(uma_method_names, train->method));
     uma_json_string(json, "objective", NAME_OF(uma_objective_names, train->objective));
     uma_json_string(json, "framework", NAME_OF(uma_framework_names, train->framework));
@@ -53,6 +57,12 @@ static void train_json(struct uma_json *json, const struct uma_train *train) {
         uma_json_null(json, "rank");
     else
         uma_json_unsigned(json, "rank", train->rank);
+    uma_json_begin_array(json, "targets", true);
+    if (train->method != UMA_METHOD_FULL)
+        uma_plan_targets_list(train->targets & present, add_target, json);
+    uma_json_end_array(json);
+    uma_json_string(json, "compute", uma_format_name(train->compute));
+    uma_json_unsigned(json, "accumulation", MAX_OF(train->accumulation, 1u));
     uma_json_string(json, "checkpointing", NAME_OF(uma_checkpointing_names, train->checkpointing));
     uma_json_string(json, "attention", NAME_OF(uma_attention_names, train->attention));
     uma_json_string(json, "loss", NAME_OF(uma_loss_names, train->loss));
@@ -193,7 +203,7 @@ static void members(struct uma_json *json, const struct uma_plan_answer *answer)
     if (job->serving)
         serve_json(json, &job->serve);
     else
-        train_json(json, &job->train);
+        train_json(json, &job->train, answer->targets);
     uma_json_end_object(json);
     estimate_json(json, &answer->estimate);
     verdict_json(json, answer);

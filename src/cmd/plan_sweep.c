@@ -89,7 +89,11 @@ static bool next(const struct sweep *sweep, size_t *at) {
 
 enum { COLUMN = 12 };
 
-static void head(struct uma_text *text, const struct sweep *sweep) {
+static void head(struct uma_text *text, const struct sweep *sweep, const struct uma_model *model, struct uma_u64 budget) {
+    (void)uma_text_safe(text, model->name ? model->name : "a model", 60);
+    uma_text_append(text, "; in GiB; a new job can have ");
+    uma_layout_bytes(text, budget);
+    uma_text_char(text, '\n');
     for (size_t i = 0; i < sweep->count; i++) {
         (void)uma_text_safe(text, sweep->axes[i].name, 24);
         uma_layout_to_column(text, (i + 1) * COLUMN);
@@ -160,7 +164,7 @@ int uma_plan_sweep(const struct uma_plan_request *request, const struct uma_mode
     if (request->common.json)
         json_head(&json, model, budget);
     else
-        head(text, &sweep);
+        head(text, &sweep, model, budget);
     do {
         struct uma_plan_request cell;
         struct uma_plan_answer answer = { .fit.budget = budget };

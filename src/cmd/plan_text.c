@@ -20,6 +20,12 @@ static void params_text(struct uma_text *text, uint64_t params) {
     uma_text_append(text, " B parameters");
 }
 
+static void add_target(void *userdata, const char *name) {
+    struct uma_text *text = userdata;
+    bool first = text->length == 0 || text->data[text->length - 1] == ' ';
+    uma_text_printf(text, first ? "%s" : "+%s", name);
+}
+
 static void describe_train(struct uma_text *text, const struct uma_plan_answer *answer) {
     const struct uma_train *train = &answer->request->job.train;
     static const char *const titles[] = { "full fine-tune", "LoRA", "QLoRA" };
@@ -30,7 +36,9 @@ static void describe_train(struct uma_text *text, const struct uma_plan_answer *
     if (train->objective != UMA_OBJECTIVE_SFT && train->objective != UMA_OBJECTIVE_PRETRAIN)
         uma_text_printf(text, " (%s)", NAME_OF(uma_objective_names, train->objective));
     if (train->method != UMA_METHOD_FULL)
-        uma_text_printf(text, ", rank %u", train->rank);
+        uma_text_printf(text, ", rank %u on ", train->rank);
+    if (train->method != UMA_METHOD_FULL)
+        uma_plan_targets_list(train->targets & answer->targets, add_target, text);
     if (train->weights != UMA_FORMAT_UNKNOWN)
         uma_text_printf(text, ", weights %s", uma_format_name(train->weights));
     uma_text_printf(text, ", %s", NAME_OF(uma_optimizer_names, train->optimizer));
@@ -38,12 +46,12 @@ static void describe_train(struct uma_text *text, const struct uma_plan_answer *
         uma_text_printf(text, ", %llu tokens a micro batch", (unsigned long long)train->tokens);
     else
         uma_text_printf(text, ", micro batch %llu x %llu tokens", (unsigned long long)train->batch, (unsigned long long)train->seq);
-    uma_text_printf(text, ", checkpointing %s, %s attention, %s loss, %s", NAME_OF(uma_checkpointing_names, train->checkpointing),
+    uma_text_printf(text, ", checkpointing %s, %s attention, loss %s, %s", NAME_OF(uma_checkpointing_names, train->checkpointing),
                     NAME_OF(uma_attention_names, train->attention), NAME_OF(uma_loss_names, train->loss),
                     NAME_OF(uma_framework_names, train->framework));
     unsigned ranks = MAX_OF(train->nodes, 1u) * MAX_OF(train->gpus_per_node, 1u);
     if (ranks > 1)
-        uma_text_printf(text, ", %u ranks (%s); figures are per rank", ranks, NAME_OF(uma_shard_names, train->shard));
+        uma_text_printf(text, ", %u ranks (%s); figures and verdict are of one rank", ranks, NAME_OF(uma_shard_names, train->shard));
 }
 
 static void describe_serve(struct uma_text *text, const struct uma_plan_answer *answer) {
@@ -61,7 +69,7 @@ static void describe_serve(struct uma_text *text, const struct uma_plan_answer *
     if (serve->pp > 1)
         uma_text_printf(text, ", pipeline parallel %u", serve->pp);
     if (serve->tp > 1 || serve->pp > 1)
-        uma_text_append(text, "; figures are per rank");
+        uma_text_append(text, "; figures and verdict are of one rank");
 }
 
 /* One line that says what was planned: "full fine-tune, adamw, micro batch 4 x 2048 tokens, checkpointing on, ...". */
@@ -115,7 +123,7 @@ static void table_text(struct uma_text *text, const struct uma_status_style *sty
     uma_layout_to_column(text, VALUE_COLUMN - 3);
     uma_text_append(text, "GiB\n");
     for (unsigned i = 0; i < UMA_TERM_COUNT; i++)
-        if (e->groups[i]) {
+        if (e->groups[i] >= UMA_GIB / 20) { /* less would be printed as 0.0 */
             row(text, term_titles[i], e->groups[i]);
             uma_text_char(text, '\n');
         }
@@ -153,8 +161,13 @@ static void table_text(struct uma_text *text, const struct uma_status_style *sty
 /* The verdict's word in its colour, its reason in lines behind it. */
 static void verdict_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer) {
     const struct uma_fit *fit = &answer->fit;
-    const char *word = fit->fits == UMA_YES ? "fits" : fit->fits == UMA_NO ? "does not fit" : "unknown";
+    const char *word = answer->starves        ? "would not start"
+                       : fit->fits == UMA_YES ? "fits"
+                       : fit->fits == UMA_NO  ? "does not fit"
+                                              : "unknown";
     _cleanup_text_ struct uma_text line = { 0 };
+    if (answer->starves)
+        uma_text_append(&line, "the engine's share of the pool holds not one such sequence beside the weights; ");
     uma_text_bytes(&line, fit->need);
     uma_text_append(&line, fit->load_decides ? " needed while loading" : " needed");
     if (uma_usable(fit->budget.validity)) {
@@ -185,7 +198,7 @@ static void limits_text(struct uma_text *text, const struct uma_status_style *st
     limit(&line, "a packing length of", answer->limits.max_seq);
     limit(&line, "a micro batch of", answer->limits.max_batch);
     limit(&line, "a context of", answer->limits.max_context);
-    limit(&line, "sequences:", answer->limits.max_sequences);
+    limit(&line, "sequences at once:", answer->limits.max_sequences);
     if (line.length)
         uma_layout_wrap(text, style, line.data, 0, 0);
     if (!uma_usable(answer->capacity.tokens.validity))
@@ -207,14 +220,19 @@ static void anchor_text(struct uma_text *text, const struct uma_status_style *st
     uma_text_bytes(&line, anchor->bytes);
     uma_text_append(&line, "; this is ");
     uma_text_fixed(&line, (double)uma_plan_anchor_bytes(answer) / (double)anchor->bytes, 2);
-    uma_text_printf(&line, " of it. Its condition: %s", anchor->condition);
+    uma_text_printf(&line, " of it. That holds for %s (%s)", anchor->condition, anchor->source);
     uma_layout_wrap(text, style, line.data ? line.data : "", 0, 0);
 }
 
 static void ladder_text(struct uma_text *text, const struct uma_status_style *style, const struct uma_plan_answer *answer) {
     if (answer->ladder.count == 0)
         return;
-    uma_text_append(text, "\nwhat to change, in this order (each with all above it):\n");
+    uma_text_char(text, '\n');
+    uma_layout_wrap(text, style,
+                    answer->fit.fits == UMA_YES && answer->fit.close
+                        ? "what to change to fit with the interval's upper end, too, in this order (each with all above it):"
+                        : "what to change, in this order (each with all above it):",
+                    0, 0);
     for (uint32_t i = 0; i < answer->ladder.count; i++) {
         const struct uma_advice *advice = &answer->ladder.advice[i];
         uma_text_printf(text, "%3u. ", i + 1);
@@ -308,11 +326,11 @@ static void sheet_line(struct uma_text *text, const char *title, uint64_t count,
 void uma_plan_worksheet(struct uma_text *text, const struct uma_plan_answer *answer) {
     struct uma_worksheet sheet;
     uma_worksheet_build(answer->model, &answer->request->job.train, &sheet);
-    uma_text_append(text, "\nthe plain worksheet (decimal GB, without activations, logits, allocator and context):\n");
+    uma_text_append(text, "\nthe plain worksheet, in decimal GB and without activations:\n");
     sheet_line(text, "weights", sheet.params, sheet.weight_bytes_each, sheet.weights);
     sheet_line(text, "gradients", sheet.trainable, sheet.gradient_bytes_each, sheet.gradients);
     sheet_line(text, "optimizer", sheet.trainable, sheet.optimizer_bytes_each, sheet.optimizer);
-    uma_text_append(text, "  adapter     rounds to zero\n  total");
+    uma_text_append(text, "  adapter     counted as nothing\n  total");
     uma_layout_to_column(text, 42);
     uma_text_append(text, "= ");
     uma_text_fixed(text, (double)sheet.total / 1e9, 1);

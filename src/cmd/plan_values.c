@@ -30,7 +30,8 @@ static const struct target targets[] = {
     { "gate", BIT(GATE) | BIT(SHARED_GATE) | BIT(EXPERT_GATE) },
     { "up", BIT(UP) | BIT(SHARED_UP) | BIT(EXPERT_UP) },
     { "down", BIT(DOWN) | BIT(SHARED_DOWN) | BIT(EXPERT_DOWN) },
-    { "mlp", BIT(GATE) | BIT(UP) | BIT(DOWN) | BIT(SHARED_GATE) | BIT(SHARED_UP) | BIT(SHARED_DOWN) | BIT(EXPERT_GATE) | BIT(EXPERT_UP) | BIT(EXPERT_DOWN) },
+    { "mlp", BIT(GATE) | BIT(UP) | BIT(DOWN) | BIT(SHARED_GATE) | BIT(SHARED_UP) | BIT(SHARED_DOWN) | BIT(EXPERT_GATE) | BIT(EXPERT_UP) |
+                 BIT(EXPERT_DOWN) },
     { "experts", BIT(EXPERT_GATE) | BIT(EXPERT_UP) | BIT(EXPERT_DOWN) },
     { "router", BIT(ROUTER) },
     { "mixer", BIT(MIXER_IN) | BIT(MIXER_GATE) | BIT(MIXER_OUT) },
@@ -81,4 +82,27 @@ int uma_plan_recompute_set(struct uma_plan_request *request, const char *value, 
     }
     request->job.train.recompute_modules = bits;
     return 0;
+}
+
+/* One name for each matrix of the layers, so that what is listed can be given again. */
+void uma_plan_targets_list(uint64_t bits, void (*each)(void *userdata, const char *name), void *userdata) {
+    static const struct target single[] = {
+        { "q", BIT(Q) },
+        { "k", BIT(K) },
+        { "v", BIT(V) },
+        { "o", BIT(O) },
+        { "q_a", BIT(Q_A) },
+        { "q_b", BIT(Q_B) },
+        { "kv_a", BIT(KV_A) },
+        { "kv_b", BIT(KV_B) },
+        { "gate", BIT(GATE) | BIT(SHARED_GATE) },
+        { "up", BIT(UP) | BIT(SHARED_UP) },
+        { "down", BIT(DOWN) | BIT(SHARED_DOWN) },
+        { "experts", BIT(EXPERT_GATE) | BIT(EXPERT_UP) | BIT(EXPERT_DOWN) },
+        { "router", BIT(ROUTER) },
+        { "mixer", BIT(MIXER_IN) | BIT(MIXER_GATE) | BIT(MIXER_OUT) },
+    };
+    for (size_t i = 0; i < ELEMENTS(single); i++)
+        if (bits & single[i].bits)
+            each(userdata, single[i].name);
 }

@@ -15,20 +15,18 @@
  */
 static const struct uma_anchor anchors[] = {
     { "70B QLoRA", 70e9, false, UMA_METHOD_QLORA, true, 40 * GB,
-      "weights in NF4 with double quantisation (39.5 GB) and little else: short sequences, offloaded checkpoints, a fused loss",
+      "weights in NF4 with double quantisation (39.5 GB) and little else: short sequences, a fused loss",
       "wshobson/agents uma-accounting.md; Unsloth measured 42.8 GiB at 2 x 2,048" },
-    { "120B MoE NVFP4 LoRA", 117e9, false, UMA_METHOD_LORA, true, 68 * GB,
-      "weights stay in four bits while training; loaded as bf16 they alone are 240 GB",
+    { "120B MoE NVFP4 LoRA", 117e9, false, UMA_METHOD_LORA, true, 68 * GB, "weights that stay in four bits; as bf16 they alone are 240 GB",
       "wshobson/agents uma-accounting.md, credited to Unsloth's documentation" },
     { "27B LoRA", 27e9, false, UMA_METHOD_LORA, false, 66560 * MIB,
-      "bf16 weights are 50 GiB; a loader that stages the whole model in host memory needs twice that, so the loader decides",
+      "a loader that does not stage the model in host memory, which would need its 50 GiB twice",
       "measured 65.0 GiB at 4 x 2,048 with a fused loss; wshobson/agents: fits at packing <= 1,024" },
     { "9B full fine-tune", 9e9, false, UMA_METHOD_FULL, false, 62464 * MIB,
-      "an 8-bit optimizer: AdamW in bf16 needs 10 bytes per parameter at its step, fp32 master weights 16 to 18",
+      "an 8-bit optimizer; AdamW in bf16 needs 10 bytes a parameter at its step, fp32 master weights 16 to 18",
       "axolotl-ai-cloud/axolotl examples: about 61 GiB; wshobson/agents: \"fits comfortably\"" },
     { "Qwen3.5-122B-A10B-FP8 served over two nodes", 125e9, true, UMA_METHOD_FULL, false, 119 * 1024 * MIB,
-      "of all nodes together; one byte per parameter is 122.1 GB already, so the 119 that are quoted can only be GiB",
-      "NVIDIA developer forum, two-Spark SGLang report" },
+      "all nodes together, in GiB: one byte a parameter alone is 122.1 GB", "NVIDIA developer forum, two-Spark SGLang report" },
 };
 
 const struct uma_anchor *uma_anchors(size_t *ret_count) {
@@ -49,6 +47,8 @@ static bool four_bit(const struct uma_model *model, const struct uma_plan_job *j
 
 const struct uma_anchor *uma_anchor_nearest(const struct uma_model *model, const struct uma_plan_job *job) {
     double params = (double)uma_model_params(model);
+    if (!job->serving && (job->train.nodes > 1 || job->train.gpus_per_node > 1))
+        return NULL; /* the anchors of training are of one machine */
     bool small_weights = four_bit(model, job);
     const struct uma_anchor *nearest = NULL;
     double least = log(2);

@@ -5,6 +5,9 @@
  */
 #include "plan/training_parts.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static bool moe(const struct uma_model *model) {
     for (uint32_t i = 0; i < model->layer_count; i++)
         if (model->layers[i].ffn == UMA_FFN_MOE)
@@ -19,12 +22,31 @@ static bool recurrent(const struct uma_model *model) {
     return false;
 }
 
+/* What would narrow the interval if it were said. */
+static void open_decisions(const struct uma_train *train, struct uma_estimate *estimate) {
+    static const struct {
+        uint32_t bit;
+        const char *option;
+    } options[] = { { UMA_ASSUMED_BATCH, "--batch" },       { UMA_ASSUMED_SEQ, "--seq" },
+                    { UMA_ASSUMED_LOSS, "--loss" },         { UMA_ASSUMED_CHECKPOINTING, "--checkpointing" },
+                    { UMA_ASSUMED_AUTOCAST, "--autocast" }, { UMA_ASSUMED_ADAPTER, "--rank and --targets" } };
+    char list[UMA_PLAN_TEXT / 2] = "";
+    for (size_t i = 0; i < ELEMENTS(options); i++)
+        if (train->assumed & options[i].bit) {
+            size_t used = strlen(list);
+            (void)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", options[i].option);
+        }
+    if (*list)
+        uma_estimate_warn(estimate, "the interval is wide for what was left open; saying %s narrows it", list);
+}
+
 static void warnings(const struct uma_training_job *job, struct uma_estimate *estimate) {
     const struct uma_train *train = job->train;
     if (train->assumed & UMA_ASSUMED_BATCH)
         uma_estimate_warn(estimate, "no batch given: 1 sequence a step and rank taken");
     if (train->assumed & UMA_ASSUMED_SEQ)
         uma_estimate_warn(estimate, "no length given: 2048 tokens taken; activations and logits grow in proportion");
+    open_decisions(train, estimate);
     if (train->checkpointing == UMA_CHECKPOINTING_OFFLOAD)
         uma_estimate_warn(estimate,
                           "offloaded checkpoints go to host memory: on a machine with one pool they leave the same pool and free nothing");

@@ -331,6 +331,41 @@ def _():
     plan(*base, *SPARK, code=1)
 
 
+@case("an engine whose share holds no sequence does not start, however much is free")
+def _():
+    d = plan("serve", "--model", "meta-llama/Llama-3.1-8B", "--engine", "vllm", "--fraction", "0.1", "--pool", "121GiB", "--context", "8K", *SPARK,
+             code=1)
+    equal((d["fits"], d["capacity"]["sequences"]), (False, 0))
+
+
+@case("an engine that takes too much is told to take less")
+def _():
+    d = plan("serve", "--model", "meta-llama/Llama-3.1-8B", "--engine", "vllm", "--fraction", "0.9", "--pool", "121GiB", "--context", "8K",
+             "--budget", "80GiB", code=1)
+    contains(d["advice"][0]["do"], "--fraction 0.6")
+    assert d["advice"][0]["then_fits"]
+
+
+@case("gpt-oss is trained in 16 bits, since MXFP4 cannot be trained through, and a name in Ollama's library is Q4_K_M")
+def _():
+    base = ["train", "--model", "openai/gpt-oss-20b", "--method", "lora", *SPARK]
+    d = plan(*base)
+    assert 35 * GIB < d["steady"]["weights"] < 42 * GIB, d["steady"]["weights"] / GIB
+    assert any("MXFP4" in w for w in d["warnings"])
+    assert plan(*base, "--dtype", "mxfp4")["steady"]["weights"] < 15 * GIB
+    d = plan("serve", "--model", "meta-llama/Llama-3.1-8B", "--engine", "ollama", *SPARK)
+    assert 4.4 * GIB < d["steady"]["weights"] < 5 * GIB and any("Q4_K_M" in w for w in d["warnings"])
+
+
+@case("targets are listed as they can be given, experts among them")
+def _():
+    base = ["train", "--model", "Qwen/Qwen3-30B-A3B", "--method", "lora", *SPARK]
+    equal(plan(*base, "--targets", "mlp")["assumed"]["targets"], ["experts"])
+    assert plan(*base, "--targets", "mlp")["steady"]["adapter"] > 0
+    d = plan(*base)
+    equal(plan(*base, "--targets", ",".join(d["assumed"]["targets"]))["steady"], d["steady"])
+
+
 # ---- sweeps ----------------------------------------------------------------------------------------------------------
 
 
@@ -343,7 +378,7 @@ def _():
     equal(d["sweep"][-1]["total"], single["steady"]["total"])
     totals = [r["total"] for r in d["sweep"]]
     assert totals[0] < totals[1] < totals[2] and totals[3] > totals[0]
-    equal(len(run("plan", *base, "--sweep", "seq=1024,2048;batch=1").expect(0).out.splitlines()), 3)
+    equal(len(run("plan", *base, "--sweep", "seq=1024,2048;batch=1").expect(0).out.splitlines()), 4)
 
 
 @case("a cell of a sweep is the plan of its options, whatever they change")
