@@ -222,6 +222,7 @@ struct uma_model {
     uint32_t hidden;
     uint64_t vocab;
     uint64_t max_position;    /* 0: not stated */
+    bool gguf;                /* read from GGUF files, Ollama's too */
     uint64_t default_context; /* tokens the files ask an engine to serve (num_ctx of an Ollama model); 0: nothing said */
     bool tied;                /* lm_head is the embedding */
     bool qkv_bias, o_bias, mlp_bias, qk_norm;
@@ -618,13 +619,14 @@ enum uma_logits { UMA_LOGITS_LAST = 0, UMA_LOGITS_ALL, UMA_LOGITS_ALL_FP32, UMA_
 struct uma_serve {
     enum uma_engine engine;
     enum uma_format weights; /* UNKNOWN: the checkpoint's own; else quantised on load */
+    bool stored;             /* `weights` is the format of the checkpoint itself, not one that is made while loading */
     enum uma_format key_format, value_format;
     uint64_t context;   /* per sequence; 0: the engine's default for this model */
     uint64_t sequences; /* at once; 0: 1 */
-    uint32_t tp, pp;    /* 0: 1; result is per rank */
-    uint32_t nodes;
-    double fraction; /* --gpu-memory-utilization, --mem-fraction-static, free_gpu_memory_fraction; 0: not given */
-    uint64_t pool;   /* bytes that the fraction is of; 0: not known */
+    uint32_t tp, pp;    /* 0: 1, or what divides the model over `nodes`; result is per rank */
+    uint32_t nodes;     /* 0: tp x pp, a pool for each rank */
+    double fraction;    /* --gpu-memory-utilization, --mem-fraction-static, free_gpu_memory_fraction; 0: not given */
+    uint64_t pool;      /* bytes that the fraction is of; 0: not known */
     enum uma_loader loader;
     uint64_t batched_tokens; /* max_num_batched_tokens, chunked prefill size; 0: the engine's default */
     uint32_t batch, ubatch;  /* llama.cpp -b, -ub; 0: 2048, 512 */
@@ -642,6 +644,7 @@ struct uma_serve {
     enum uma_logits logits;       /* transformers */
     bool tuple_cache;             /* transformers before 4.36, and model code of that age: the cache is a tuple that each step makes anew */
     double read_bytes_per_second; /* storage; 0: not known */
+    uint64_t assumed_context;     /* what uma_serve_defaults took where no context was given; 0: one was */
 };
 
 /* Fill what is 0/UNKNOWN/MAYBE with what this engine would do with this model. */

@@ -2,6 +2,7 @@
 #include "plan/loading.h"
 
 #include "plan/names.h"
+#include "plan/serving.h"
 
 /*
  * What an engine does when nothing else is asked for, on a GPU that shares the pool (CUDA calls a GB10 integrated: llama.cpp issue 24933).
@@ -9,13 +10,13 @@
  *   safetensors opens a file mapped (safetensors PR 760: `Backend::Mmap` is the default).
  * - TensorRT-LLM maps as well (checkpoints/hf/weight_loader.py, safetensors' load_file), after it has read all files once into the page cache
  *   where these are less than 0.9 of what is available.
- * - llama.cpp's `--load-mode auto` does not map for an integrated GPU since July 2026 (PR 26081) but reads through pinned buffers; before, and
- *   on other GPUs, it maps.
+ * - llama.cpp's `--load-mode auto` does not map for an integrated GPU since July 2026 (PR 26081) but reads tensors through four
+ *   pinned buffers of 1 MiB; before, and on other GPUs, it maps. It has no way to read a file whole.
  * - Ollama passes `--load-mode dio` for an integrated CUDA GPU since v0.32.6 (llm/llama_server.go, appendLoadModeArgs).
  */
 enum uma_loader uma_load_default(enum uma_engine engine) {
     if (engine == UMA_ENGINE_LLAMA_CPP)
-        return UMA_LOADER_EAGER;
+        return UMA_LOADER_STREAMED;
     return engine == UMA_ENGINE_OLLAMA ? UMA_LOADER_DIRECT : UMA_LOADER_MMAP;
 }
 
@@ -53,19 +54,23 @@ static const uint64_t llama_buffered_staging = UINT64_C(4) << 20, llama_direct_s
  * (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks issue 204: 12.38..12.51 against 16.93..18.13 GiB). */
 static const uint64_t direct_pool = UINT64_C(4757) << 20;
 
+static bool reads_gguf(enum uma_engine engine) {
+    return engine == UMA_ENGINE_LLAMA_CPP || engine == UMA_ENGINE_OLLAMA;
+}
+
 /* Anonymous memory beside the weights, which reclaim cannot take back. */
 static uint64_t staging_bytes(const struct uma_model *model, enum uma_engine engine, enum uma_loader loader) {
-    bool llama = engine == UMA_ENGINE_LLAMA_CPP || engine == UMA_ENGINE_OLLAMA;
+    bool llama = reads_gguf(engine);
     uint64_t files = file_bytes(model);
     switch (loader) {
     case UMA_LOADER_EAGER:
-        if (llama) /* --load-mode none */
-            return MIN_OF(llama_buffered_staging, files);
         /* vLLM's --safetensors-load-strategy eager reads a shard whole (config/load.py); SGLang's own loaders: not confirmed */
         if (engine == UMA_ENGINE_VLLM || engine == UMA_ENGINE_SGLANG)
             return largest_file(model);
         return files; /* a state dict in host memory, then .to("cuda"): the whole model twice (ComfyUI PR 13609, Automodel issue 3532) */
     case UMA_LOADER_STREAMED:
+        if (llama) /* --load-mode none */
+            return MIN_OF(llama_buffered_staging, files);
         return uma_load_largest_tensor(model); /* safetensors PR 760 takes a tensor through one pinned buffer */
     case UMA_LOADER_DIRECT:
         return llama ? MIN_OF(llama_direct_staging, files) : MIN_OF(direct_pool, files);
@@ -78,6 +83,8 @@ void uma_plan_load(const struct uma_model *model, enum uma_engine engine, enum u
                    double read_bytes_per_second, struct uma_load *ret_load) {
     if ((unsigned)loader >= UMA_LOADER_COUNT || loader == UMA_LOADER_DEFAULT)
         loader = uma_load_default(engine);
+    if (loader == UMA_LOADER_EAGER && reads_gguf(engine))
+        loader = UMA_LOADER_STREAMED; /* what it does unless it maps or reads directly */
     struct uma_load load = { .loader = uma_loader_names[loader], .staging = staging_bytes(model, engine, loader) };
     load.peak = uma_plus(resident, load.staging);
     load.page_cache = loader == UMA_LOADER_DIRECT ? 0 : file_bytes(model);
@@ -107,12 +114,15 @@ static uint64_t linear_bytes(const struct uma_model *model) {
  *   loader streams; releases that quantise after loading have the whole 16-bit model first (sglang issue 8337 kept both).
  * - Marlin repacking of 4-bit weights: a layer and its repacked copy (process_weights_after_loading goes layer by layer).
  */
-static uint64_t growth_bytes(const struct uma_model *model, const struct uma_serve *serve) {
+static uint64_t growth_bytes(const struct uma_model *model, const struct uma_serve *serve, bool stored_so) {
     uint32_t ranks = (serve->tp ? serve->tp : 1), layers = model->layer_count ? model->layer_count : 1;
     uint64_t stored = linear_bytes(model) / ranks;
     if (serve->engine != UMA_ENGINE_VLLM && serve->engine != UMA_ENGINE_SGLANG)
         return 0;
-    if (serve->weights != UMA_FORMAT_UNKNOWN && !wide(serve->weights) && wide(model->class_format[UMA_CLASS_ATTENTION]))
+    bool made = serve->weights != UMA_FORMAT_UNKNOWN && !wide(serve->weights) && wide(model->class_format[UMA_CLASS_ATTENTION]);
+    if (made && stored_so) /* repacked, but not made out of anything larger */
+        return uma_format_bits(serve->weights) < 6 ? uma_scale(stored, uma_format_bits(serve->weights) / 16) / layers : 0;
+    if (made)
         return uma_minus(stored, uma_scale(stored, uma_format_bits(serve->weights) / 16)); /* all of it still in 16 bits */
     bool four_bits = false;
     for (unsigned c = UMA_CLASS_ATTENTION; c <= UMA_CLASS_EXPERTS; c++)
@@ -120,11 +130,27 @@ static uint64_t growth_bytes(const struct uma_model *model, const struct uma_ser
     return four_bits ? stored / layers : 0;
 }
 
-/* The load of a serving job: `resident` bytes of weights stay on this rank, and what the engine does with them while loading. */
-static void load_serve(const struct uma_model *model, const struct uma_serve *serve, uint64_t resident, struct uma_load *ret_load) {
+/* The files are not those at hand but a checkpoint of which this rank reads so many bytes; its tensors keep their proportions. */
+static void store_as(struct uma_model *model, uint64_t weights) {
+    uint64_t all = uma_model_bytes(model), tensor = uma_load_largest_tensor(model);
+    model->largest_tensor = all > weights ? uma_scale(tensor, (double)weights / (double)all) : MIN_OF(tensor, weights);
+    model->file_bytes = weights;
+    model->largest_file = model->file_cached = 0;
+}
+
+/*
+ * The load of a serving job: `weights` bytes stay on this rank beside what the process has `before`, and what the engine does with them while
+ * loading.
+ */
+static void load_serve(const struct uma_model *model, const struct uma_serve *serve, uint64_t weights, uint64_t before,
+                       struct uma_load *ret_load) {
     struct uma_load load;
-    uma_plan_load(model, serve->engine, serve->loader, resident, serve->read_bytes_per_second, &load);
-    load.growth = growth_bytes(model, serve);
+    bool stored_so = (serve->stored && serve->weights != UMA_FORMAT_UNKNOWN) || uma_serve_is_converted(model, serve);
+    struct uma_model checkpoint = *model; /* borrows all that it points to */
+    if (stored_so)
+        store_as(&checkpoint, weights);
+    uma_plan_load(&checkpoint, serve->engine, serve->loader, uma_plus(weights, before), serve->read_bytes_per_second, &load);
+    load.growth = growth_bytes(model, serve, stored_so);
     load.peak = uma_plus(load.peak, load.growth);
     load.needs_free = uma_plus(load.peak, load.page_cache);
     *ret_load = load;
@@ -151,6 +177,6 @@ void uma_load_into(const struct uma_model *model, const struct uma_serve *serve,
         if (estimate->terms[i].group == UMA_TERM_WEIGHTS)
             resident = uma_plus(resident, estimate->terms[i].bytes);
     uint64_t before = uma_plus(estimate->context, estimate->host); /* the process stands before it loads */
-    load_serve(model, serve, uma_plus(resident, before), &estimate->load);
+    load_serve(model, serve, resident, before, &estimate->load);
     uma_load_warn(estimate);
 }

@@ -81,21 +81,55 @@ static bool asks_for_fp8_cache(const struct uma_model *model, enum uma_engine en
     return reads_it && model->kv_format == UMA_FORMAT_FP8;
 }
 
-void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) {
-    bool ggml = serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
-    if (serve->sequences == 0)
-        serve->sequences = 1; /* llama-server's 4 slots share one cache of `-c` (tools/server/server.cpp: `-np` auto is 4, kv_unified);
-                               * Ollama's OLLAMA_NUM_PARALLEL is 1 since v0.10.0 (envconfig/config.go, PR 11330) */
-    if (serve->context == 0)
-        serve->context = default_context(model, serve);
-    if (serve->prompt_tokens == 0 || serve->prompt_tokens > serve->context)
-        serve->prompt_tokens = serve->context;
+static bool is_ggml(const struct uma_serve *serve) {
+    return serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
+}
+
+/*
+ * Nodes without ranks to fill them: the engines that run over several of them divide the model. vLLM, SGLang and TensorRT-LLM divide every
+ * matrix where the attention heads come out even, as they insist on (vllm/config/model.py, verify_with_parallel_config), else the layers;
+ * llama.cpp divides layers over its RPC hosts (tools/rpc/README.md). A rank without a node takes one: a machine of one pool has one GPU.
+ */
+static void divide_over_nodes(const struct uma_model *model, struct uma_serve *serve) {
     if (serve->tp == 0)
         serve->tp = 1;
     if (serve->pp == 0)
         serve->pp = 1;
+    uint64_t ranks = uma_times(serve->tp, serve->pp);
     if (serve->nodes == 0)
-        serve->nodes = 1;
+        serve->nodes = (uint32_t)MIN_OF(ranks, (uint64_t)UINT32_MAX);
+    if (ranks >= serve->nodes || serve->nodes % ranks != 0)
+        return;
+    uint32_t more = serve->nodes / (uint32_t)ranks;
+    struct uma_widths w;
+    uma_serve_widths(model, &w);
+    switch (serve->engine) {
+    case UMA_ENGINE_LLAMA_CPP:
+        serve->pp *= more;
+        break;
+    case UMA_ENGINE_VLLM:
+    case UMA_ENGINE_SGLANG:
+    case UMA_ENGINE_TRT_LLM:
+        if (serve->tp == 1 && w.heads % more == 0)
+            serve->tp = more;
+        else
+            serve->pp *= more;
+        break;
+    default: /* one machine's */
+        break;
+    }
+}
+
+void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) {
+    bool ggml = is_ggml(serve);
+    if (serve->sequences == 0)
+        serve->sequences = 1; /* llama-server's 4 slots share one cache of `-c` (tools/server/server.cpp: `-np` auto is 4, kv_unified);
+                               * Ollama's OLLAMA_NUM_PARALLEL is 1 since v0.10.0 (envconfig/config.go, PR 11330) */
+    if (serve->context == 0)
+        serve->context = serve->assumed_context = default_context(model, serve);
+    if (serve->prompt_tokens == 0 || serve->prompt_tokens > serve->context)
+        serve->prompt_tokens = serve->context;
+    divide_over_nodes(model, serve);
     if (serve->batch == 0)
         serve->batch = serve->engine == UMA_ENGINE_OLLAMA ? 512 : 2048;
     if (serve->ubatch == 0)
@@ -130,6 +164,10 @@ uint64_t uma_serve_class_bytes(const struct uma_model *model, const struct uma_s
         return total->bytes;
     /* a checkpoint that is quantised already is loaded as it is */
     return uma_format_bits(model->class_format[class_]) >= 16 ? uma_format_bytes(serve->weights, total->params) : total->bytes;
+}
+
+bool uma_serve_is_converted(const struct uma_model *model, const struct uma_serve *serve) {
+    return is_ggml(serve) && serve->weights != UMA_FORMAT_UNKNOWN && model->file_count > 0 && !model->gguf;
 }
 
 double uma_serve_weight_span(const struct uma_model *model, const struct uma_serve *serve) {
@@ -189,13 +227,41 @@ static int check(const struct uma_model *model, const struct uma_serve *serve, s
         return uma_error_text(err, EINVAL, "%" PRIu64 " sequences at once; at most %d", serve->sequences, SEQUENCES_MAX);
     if (serve->batched_tokens > TOKENS_MAX || serve->prompt_tokens > TOKENS_MAX)
         return uma_error_text(err, EINVAL, "more than %" PRIu64 " tokens in one pass", TOKENS_MAX);
-    if (serve->tp > RANKS_MAX || serve->pp > RANKS_MAX || serve->nodes > RANKS_MAX)
+    if (serve->tp > RANKS_MAX || serve->pp > RANKS_MAX || serve->nodes > MAX_OF((uint64_t)RANKS_MAX, uma_times(serve->tp, serve->pp)))
         return uma_error_text(err, EINVAL, "more than %d ranks or nodes", RANKS_MAX);
     if (serve->pp > 1 && serve->pp > model->layer_count)
         return uma_error_text(err, EINVAL, "%u pipeline stages for %u layers", serve->pp, model->layer_count);
     if (!isfinite(serve->fraction) || serve->fraction < 0 || serve->fraction > 1)
         return uma_error_text(err, EINVAL, "a fraction of memory is between 0 and 1");
     return 0;
+}
+
+/* What the answer stands on and its user may not know. */
+static void warn_of_assumptions(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate) {
+    uint64_t ranks = uma_times(serve->tp, serve->pp);
+    if (ranks > 1)
+        uma_estimate_warn(estimate,
+                          "divided over %" PRIu64
+                          " ranks (tensor parallel %u, pipeline stages %u): each rank is taken to have a pool of its "
+                          "own, and this is what one rank takes",
+                          ranks, serve->tp, serve->pp);
+    else if (serve->nodes > 1)
+        uma_estimate_warn(estimate, "this engine does not divide a model over nodes: each of the %u has to hold all of it", serve->nodes);
+    if (serve->assumed_context > 0 && serve->context == serve->assumed_context)
+        uma_estimate_warn(estimate, "no context was given: %" PRIu64 " tokens a sequence are assumed", serve->context);
+    if (model->max_position > 0 && serve->context > model->max_position)
+        uma_estimate_warn(estimate,
+                          "a context of %" PRIu64 " tokens is longer than the %" PRIu64
+                          " tokens the model states; engines refuse it unless "
+                          "told otherwise",
+                          serve->context, model->max_position);
+    if (is_ggml(serve) && uma_serve_is_converted(model, serve))
+        uma_estimate_warn(estimate, "the model's files must be converted to GGUF first; sizes are those of %s",
+                          uma_format_name(serve->weights));
+    else if (is_ggml(serve) && model->file_count > 0 && !model->gguf)
+        uma_estimate_warn(
+            estimate, "the model's files must be converted to GGUF first; sizes are those of the files as they are, --dtype plans those of "
+                      "a GGUF type");
 }
 
 int uma_plan_serve(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate, struct uma_error *err) {
@@ -215,5 +281,8 @@ int uma_plan_serve(const struct uma_model *model, const struct uma_serve *serve,
     int r = check(model, &filled, err);
     if (r < 0)
         return r;
-    return engines[filled.engine](model, &filled, ret_estimate, err);
+    r = engines[filled.engine](model, &filled, ret_estimate, err);
+    if (r >= 0)
+        warn_of_assumptions(model, &filled, ret_estimate);
+    return r;
 }

@@ -29,6 +29,8 @@ uma_plan_serve_fn uma_plan_serve_trt_llm;
  * more takes every class; a quantised one the linears (attention, mixer, feed-forward, experts), and of those only what is not quantised yet.
  */
 uint64_t uma_serve_class_bytes(const struct uma_model *model, const struct uma_serve *serve, enum uma_class class_);
+/* llama.cpp and Ollama: the files at hand are no GGUF, so one of the format that was asked for is made before it is served. */
+bool uma_serve_is_converted(const struct uma_model *model, const struct uma_serve *serve);
 /* How far off weights may be: nothing when summed from tensors; else what quantisers do to single tensors is not known. */
 double uma_serve_weight_span(const struct uma_model *model, const struct uma_serve *serve);
 /* An uma_kv_cache of the job. */

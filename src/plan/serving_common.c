@@ -332,6 +332,21 @@ double uma_serve_fraction(uint64_t needed, uint64_t of) {
     return r < 1 ? r : 1;
 }
 
+/* Written from whole numbers: an option has a '.' in every locale. */
+void uma_serve_flag_fraction(const struct uma_serve *serve, const char *option, uint64_t needed, uint64_t of,
+                             struct uma_estimate *estimate) {
+    const double most = 0.95;
+    bool given = serve->fraction > 0;
+    double fraction = given ? serve->fraction : uma_serve_fraction(needed, of);
+    if (!given && (of == 0 || needed > of || fraction > most + 1e-9))
+        return;
+    unsigned parts = (unsigned)lround(fraction * 10000), digits = 4;
+    for (; digits > 2 && parts % 10 == 0; digits--)
+        parts /= 10;
+    unsigned one = digits == 4 ? 10000 : digits == 3 ? 1000 : 100;
+    uma_estimate_flag(estimate, "%s %u.%0*u", option, parts / one, (int)digits, parts % one);
+}
+
 /* The largest captured batch by the size of the device and the tensor-parallel ranks (server_args.py, _handle_gpu_memory_settings). */
 uint32_t uma_serve_graph_batch(const struct uma_serve *serve) {
     const uint64_t gib = UINT64_C(1) << 30;

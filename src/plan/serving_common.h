@@ -41,6 +41,13 @@ double uma_serve_default_fraction(const struct uma_serve *serve);
 /* needed / of, rounded up to a hundredth; 0 when of is 0, at most 1. */
 double uma_serve_fraction(uint64_t needed, uint64_t of);
 
+/*
+ * The engine's option for its fraction: the one that was asked for; else needed / of. None where that would leave less than a twentieth of the
+ * pool to everything else, or is more than there is: nobody should start an engine with it.
+ */
+void uma_serve_flag_fraction(const struct uma_serve *serve, const char *option, uint64_t needed, uint64_t of,
+                             struct uma_estimate *estimate);
+
 /* The memory of an engine before its KV cache: the cache may take fraction x of - fixed. */
 struct uma_serve_budget {
     uint64_t of;    /* what the fraction is a fraction of; 0: not known */

@@ -41,7 +41,8 @@ static double recipe(enum uma_format format) {
 }
 
 static bool is_asked_for(const struct uma_model *model, const struct uma_serve *serve) {
-    return serve->weights != UMA_FORMAT_UNKNOWN && uma_format_bits(serve->weights) < 16 && model->basis != UMA_BASIS_TENSORS;
+    return serve->weights != UMA_FORMAT_UNKNOWN && uma_format_bits(serve->weights) < 16 &&
+           (model->basis != UMA_BASIS_TENSORS || uma_serve_is_converted(model, serve));
 }
 
 /* Of a type that ggml quantises: the whole file is, embeddings and output matrix too; only vectors and the router stay in fp32. */
@@ -76,7 +77,7 @@ static void add_weights(struct uma_estimate *e, const struct uma_model *model, c
     enum uma_format most = serve->weights != UMA_FORMAT_UNKNOWN         ? serve->weights
                            : model->totals[UMA_CLASS_EXPERTS].bytes > 0 ? model->class_format[UMA_CLASS_EXPERTS]
                                                                         : model->class_format[UMA_CLASS_MLP];
-    if (model->basis != UMA_BASIS_TENSORS && most != UMA_FORMAT_UNKNOWN && uma_format_bits(most) < 8)
+    if ((model->basis != UMA_BASIS_TENSORS || is_asked_for(model, serve)) && most != UMA_FORMAT_UNKNOWN && uma_format_bits(most) < 8)
         span = fmax(span, 0.12); /* files that carry a type's name differ by what else is in them (DeepSeek and Qwen3 files: up to 15 %) */
     uma_estimate_add(e, UMA_TERM_WEIGHTS, uma_divide_up(bytes, ranks), span, span, "GGUF tensor table", "weights",
                      "%" PRIu64 " B / %" PRIu64 ", token embedding in the host's buffer counted once", bytes, ranks);
@@ -114,31 +115,50 @@ static void add_buffers(struct uma_estimate *e, const struct uma_model *model, c
 }
 
 static void advise_llama(struct uma_estimate *e, const struct uma_model *model, const struct uma_serve *serve) {
-    uma_estimate_flag(e, "-c %" PRIu64 "  all slots share it; without -c the model's own %" PRIu64 " are taken, and allocated at once",
-                      uma_times(serve->context, serve->sequences), model->max_position);
+    uma_estimate_flag(e, "-c %" PRIu64, uma_times(serve->context, serve->sequences)); /* all slots share it */
+    if (serve->sequences > 1)
+        uma_estimate_flag(e, "-np %" PRIu64, serve->sequences);
     /* `-ngl auto` with --fit is the default and takes layers off the device where free memory is short; any number above the layers is all. */
-    uma_estimate_flag(e, "-ngl 999  on one pool a layer left on the CPU takes the same memory and runs slower");
-    /* --load-mode came with PR 20834 and --no-mmap went with PR 28334, both in 2026; ik_llama.cpp has --no-mmap alone */
-    uma_estimate_flag(e, "--load-mode dio  reads past the page cache, which is of the same pool; --no-mmap where that is not known");
-    if (serve->flash_attention == UMA_NO)
-        uma_estimate_flag(e, "-fa on  no scores of the whole context, and a quantised V cache becomes possible");
-    if (uma_format_bits(serve->key_format) >= 16)
-        uma_estimate_flag(e, "--cache-type-k q8_0 --cache-type-v q8_0  the cache shrinks to 53 %% (V needs -fa on)");
-    if (serve->ubatch > 512)
-        uma_estimate_flag(e, "-ub 512  compute buffers grow with the ubatch: this is %u", serve->ubatch);
+    uma_estimate_flag(e, "-ngl %" PRId64, serve->gpu_layers < 0 ? INT64_C(999) : serve->gpu_layers);
+    if (serve->batch != 2048)
+        uma_estimate_flag(e, "-b %u", serve->batch);
+    if (serve->ubatch != MIN_OF(serve->batch, 512u))
+        uma_estimate_flag(e, "-ub %u", serve->ubatch);
+    if (serve->key_format != UMA_FORMAT_F16)
+        uma_estimate_flag(e, "--cache-type-k %s", uma_format_name(serve->key_format));
+    if (serve->value_format != UMA_FORMAT_F16)
+        uma_estimate_flag(e, "--cache-type-v %s", uma_format_name(serve->value_format));
+    /* a quantised V cache needs it on; it is on by default where the device can */
+    if (serve->flash_attention == UMA_NO || uma_format_bits(serve->value_format) < 16)
+        uma_estimate_flag(e, "-fa %s", serve->flash_attention == UMA_NO ? "off" : "on");
     if (serve->full_window)
-        uma_estimate_flag(e, "leave --swa-full out  sliding layers then keep their window, not the whole context");
+        uma_estimate_flag(e, "--swa-full");
+    if (serve->loader == UMA_LOADER_DIRECT)
+        uma_estimate_flag(e, "--load-mode dio");
+    else if (serve->loader == UMA_LOADER_MMAP)
+        uma_estimate_flag(e, "--load-mode mmap");
+    else if (serve->loader != UMA_LOADER_DEFAULT)
+        uma_estimate_flag(e, "--load-mode none");
+    /* --load-mode came with PR 20834 and --no-mmap went with PR 28334, both in 2026; ik_llama.cpp has --no-mmap alone */
+    if (e->load.page_cache > 0)
+        uma_estimate_warn(e, "--load-mode dio reads past the page cache, which is of the same pool; --no-mmap where that is not known");
+    if (serve->flash_attention == UMA_NO)
+        uma_estimate_warn(e, "without flash attention the scores of the whole context are kept, and V cannot be quantised: -fa on");
     if (model->mtp_layers > 0 && !serve->no_mtp)
         uma_estimate_warn(e, "the file's %u MTP layers are loaded whether or not they are used", model->mtp_layers);
 }
 
+/* All of the server's environment but num_batch and num_gpu, which are options of a request or of a model's file. */
 static void advise_ollama(struct uma_estimate *e, const struct uma_serve *serve) {
-    uma_estimate_flag(e, "OLLAMA_CONTEXT_LENGTH=%" PRIu64 "  by default it goes by the size of memory: 256k tokens from 47 GiB on",
-                      serve->context);
-    uma_estimate_flag(e, "OLLAMA_NUM_PARALLEL=%" PRIu64 "  the cache is context x this", serve->sequences);
-    if (uma_format_bits(serve->key_format) >= 16)
-        uma_estimate_flag(e, "OLLAMA_KV_CACHE_TYPE=q8_0 with OLLAMA_FLASH_ATTENTION=1  the cache shrinks to 53 %%");
-    uma_estimate_flag(e, "OLLAMA_MAX_LOADED_MODELS=1  by default 3 stay loaded, each for OLLAMA_KEEP_ALIVE (5 minutes)");
+    uma_estimate_flag(e, "OLLAMA_CONTEXT_LENGTH=%" PRIu64, serve->context);
+    uma_estimate_flag(e, "OLLAMA_NUM_PARALLEL=%" PRIu64, serve->sequences); /* the cache is context x this */
+    if (serve->key_format != UMA_FORMAT_F16)
+        uma_estimate_flag(e, "OLLAMA_KV_CACHE_TYPE=%s", uma_format_name(serve->key_format));
+    if (serve->flash_attention == UMA_NO || uma_format_bits(serve->key_format) < 16)
+        uma_estimate_flag(e, "OLLAMA_FLASH_ATTENTION=%d", serve->flash_attention != UMA_NO);
+    uma_estimate_flag(e, "OLLAMA_MAX_LOADED_MODELS=1"); /* by default 3 stay loaded, each for OLLAMA_KEEP_ALIVE (5 minutes) */
+    if (serve->batch != 512)
+        uma_estimate_warn(e, "a batch of %u is asked for by num_batch, an option of the request or of the Modelfile", serve->batch);
     uma_estimate_warn(e, "`ollama ps` shows what was predicted at the start, not what is used: 29 GB against 23 GiB (ollama/ollama#6160)");
 }
 

@@ -48,17 +48,23 @@ static void add_outside(const struct uma_model *model, const struct uma_serve *s
 static void add_flags(const struct uma_serve *serve, const struct uma_serve_budget *budget, uint64_t needed,
                       struct uma_estimate *estimate) {
     uint64_t pool = uma_plus(budget->fixed, needed);
-    if (budget->of)
-        uma_estimate_flag(estimate, "--mem-fraction-static %.2f", uma_serve_fraction(pool, budget->of));
+    uma_serve_flag_fraction(serve, "--mem-fraction-static", pool, budget->of, estimate);
     uma_estimate_flag(estimate, "--context-length %llu", (unsigned long long)serve->context);
     uma_estimate_flag(estimate, "--max-running-requests %llu", (unsigned long long)serve->sequences);
     uma_estimate_flag(estimate, "--chunked-prefill-size %llu", (unsigned long long)serve->batched_tokens);
-    /* Named anew in 2026 (sglang PR 23906); server_args.py still takes --disable-cuda-graph and --cuda-graph-max-bs, with a warning. */
+    if (serve->tp > 1)
+        uma_estimate_flag(estimate, "--tp-size %u", serve->tp);
+    if (serve->pp > 1)
+        uma_estimate_flag(estimate, "--pp-size %u", serve->pp);
+    if (serve->nodes > 1)
+        uma_estimate_flag(estimate, "--nnodes %u", serve->nodes);
+    if (serve->key_format == UMA_FORMAT_FP8)
+        uma_estimate_flag(estimate, "--kv-cache-dtype fp8_e4m3");
+    /* The names of all releases: those of 2026 (sglang PR 23906) still take them, with a warning (server_args.py). */
     if (serve->cuda_graphs == UMA_NO)
-        uma_estimate_flag(estimate, "--cuda-graph-backend-decode=disabled  --disable-cuda-graph in releases before May 2026");
+        uma_estimate_flag(estimate, "--disable-cuda-graph");
     else
-        uma_estimate_flag(estimate, "--cuda-graph-max-bs-decode %u  --cuda-graph-max-bs in releases before May 2026",
-                          uma_serve_graph_batch(serve));
+        uma_estimate_flag(estimate, "--cuda-graph-max-bs %u", uma_serve_graph_batch(serve));
 }
 
 int uma_plan_serve_sglang(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *ret_estimate,

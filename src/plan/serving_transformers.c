@@ -147,16 +147,23 @@ static void add_prefill(struct uma_estimate *e, const struct uma_model *model, c
 }
 
 static void advise(struct uma_estimate *e, const struct uma_serve *serve, const struct prefill *p) {
-    uma_estimate_flag(e, "max_new_tokens=%" PRIu64 " in generate(): the cache grows with every token, nothing else bounds it",
-                      uma_minus(serve->context, serve->prompt_tokens));
-    if (p->chunk > 4096)
-        uma_estimate_flag(e, "prefill_chunk_size=2048 in generate(): activations of %" PRIu64 " prompt tokens shrink to those of 2048",
+    uint64_t new_tokens = uma_minus(serve->context, serve->prompt_tokens);
+    if (is_litgpt(serve)) { /* arguments of its generate scripts */
+        if (new_tokens > 0)
+            uma_estimate_flag(e, "--max_new_tokens %" PRIu64, new_tokens);
+        return;
+    }
+    if (new_tokens > 0) /* of generate(): the cache grows with every token, nothing else bounds it */
+        uma_estimate_flag(e, "max_new_tokens=%" PRIu64, new_tokens);
+    if (serve->batched_tokens < serve->prompt_tokens) /* of generate() */
+        uma_estimate_flag(e, "prefill_chunk_size=%" PRIu64, serve->batched_tokens);
+    else if (p->chunk > 4096)
+        uma_estimate_warn(e, "prefill_chunk_size=2048 in generate() makes activations of %" PRIu64 " prompt tokens shrink to those of 2048",
                           p->chunk);
-    /* low_cpu_mem_usage, which asked for the same, is ignored since 2025 (transformers PR 36963, PR 38792) */
-    uma_estimate_flag(e, "device_map=\"cuda\" in from_pretrained(): tensors go to the device one by one; a model made on the CPU and moved "
-                         "with .to(\"cuda\") is in the one pool twice");
-    if (uma_format_bits(serve->key_format) >= 16)
-        uma_estimate_flag(e, "cache_implementation=\"quantized\" in generate(): a cache of 4 or 2 bits beside a 16-bit rest of 128 tokens");
+    /* of from_pretrained(); low_cpu_mem_usage, which asked for the same, is ignored since 2025 (transformers PR 36963, PR 38792) */
+    uma_estimate_flag(e, "device_map=\"cuda\"");
+    uma_estimate_warn(e, "device_map in from_pretrained() takes tensors to the device one by one; a model made on the CPU and moved with "
+                         ".to(\"cuda\") is in the one pool twice");
     if (serve->logits != UMA_LOGITS_LAST)
         uma_estimate_warn(e, "this transformers computes logits of every prompt token; 4.45 and later only of the last");
 }

@@ -55,11 +55,14 @@ int uma_plan_serve_trt_llm(const struct uma_model *model, const struct uma_serve
     uint64_t needed = uma_serve_kv_bytes(model, serve, serve->context, serve->sequences);
     uma_serve_add_kv(model, serve, &budget, needed, &estimate);
     uma_serve_sum_within(serve, &budget, estimate.term_count, &estimate);
-    if (budget.of)
-        uma_estimate_flag(&estimate, "--kv_cache_free_gpu_memory_fraction %.2f", uma_serve_fraction(needed, budget.of));
+    uma_serve_flag_fraction(serve, "--kv_cache_free_gpu_memory_fraction", needed, budget.of, &estimate);
     uma_estimate_flag(&estimate, "--max_seq_len %llu", (unsigned long long)serve->context);
     uma_estimate_flag(&estimate, "--max_batch_size %llu", (unsigned long long)serve->sequences);
     uma_estimate_flag(&estimate, "--max_num_tokens %llu", (unsigned long long)serve->batched_tokens);
+    if (serve->tp > 1)
+        uma_estimate_flag(&estimate, "--tp_size %u", serve->tp);
+    if (serve->pp > 1)
+        uma_estimate_flag(&estimate, "--pp_size %u", serve->pp);
     uma_serve_finish(model, serve, host_bytes, host_high, &estimate);
     uma_estimate_warn(&estimate,
                       "free_gpu_memory_fraction is of what is free AFTER the weights, 0.9 by default, and on one pool \"free\" is what the "

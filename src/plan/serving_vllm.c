@@ -12,7 +12,8 @@
 
 /*
  * Sequences that the sampler is warmed up with: max_num_seqs, by default 256, and 1024 on a device of 70 GiB and more that is no A100
- * (vllm/engine/arg_utils.py, get_batch_defaults). The flags of the answer set 256, so that the estimate holds.
+ * (vllm/engine/arg_utils.py, get_batch_defaults). The flags of the answer set the number of sequences that was asked for, or 256, so that the
+ * estimate holds.
  */
 enum { DEFAULT_SEQUENCES = 256 };
 /*
@@ -26,7 +27,7 @@ enum { DEFAULT_SEQUENCES = 256 };
 enum { LOGIT_BYTES = 30 };
 /* Graphs are captured for sizes up to 512 tokens: 1, 2, 4, then steps of 8 to 256 and of 16 to 512, and never above twice max_num_seqs
  * (vllm/config/vllm.py, _set_cudagraph_sizes). */
-enum { GRAPH_TOKENS = 512, GRAPH_SIZES = 51 };
+enum { GRAPH_TOKENS = 512, GRAPH_FINE = 256 };
 /* Nodes and kernel arguments of one captured layer and size. Chosen so that with one step's activations it gives the 0.07..0.09 GiB that vLLM
  * reports as really taken (DeepSeek-V4-Flash on one GB10, Qwen3.8-27B on two RTX 5090), where its own estimates were 0.13..0.68. */
 enum { GRAPH_LAYER_BYTES = 16 << 10 };
@@ -41,7 +42,7 @@ static const uint64_t non_torch = UINT64_C(307) << 20;
 static const uint64_t host_bytes = UINT64_C(3) << 30, host_high = UINT64_C(4608) << 20;
 
 static uint64_t sampled_sequences(const struct uma_serve *serve) {
-    uint64_t n = serve->sequences > DEFAULT_SEQUENCES ? serve->sequences : DEFAULT_SEQUENCES;
+    uint64_t n = serve->sequences > 1 ? serve->sequences : DEFAULT_SEQUENCES;
     return n < serve->batched_tokens ? n : serve->batched_tokens;
 }
 
@@ -84,11 +85,19 @@ static void add_activations(const struct uma_model *model, const struct uma_serv
                          (unsigned long long)model->vocab, LOGIT_BYTES, (unsigned long long)serve->batched_tokens, model->hidden);
 }
 
-static uint64_t graph_bytes(const struct uma_model *model, const struct uma_serve *serve) {
+struct graphs {
+    uint64_t tokens, sizes, bytes;
+};
+
+static struct graphs count_graphs(const struct uma_model *model, const struct uma_serve *serve) {
     if (serve->cuda_graphs == UMA_NO)
-        return 0;
-    return uma_plus(uma_times(GRAPH_TOKENS, uma_serve_token_bytes(model, serve->tp)),
-                    uma_times((uint64_t)model->layer_count * GRAPH_SIZES, GRAPH_LAYER_BYTES));
+        return (struct graphs){ 0 };
+    struct graphs g = { .tokens = MIN_OF(2 * sampled_sequences(serve), (uint64_t)GRAPH_TOKENS) };
+    g.sizes = 1 + (uint64_t)(g.tokens >= 2) + (uint64_t)(g.tokens >= 4) + MIN_OF(g.tokens, (uint64_t)GRAPH_FINE) / 8 +
+              uma_minus(g.tokens, GRAPH_FINE) / 16;
+    g.bytes =
+        uma_plus(uma_times(g.tokens, uma_serve_token_bytes(model, serve->tp)), uma_times(model->layer_count * g.sizes, GRAPH_LAYER_BYTES));
+    return g;
 }
 
 void uma_serve_fixed_vllm(const struct uma_model *model, const struct uma_serve *serve, struct uma_estimate *estimate,
@@ -101,24 +110,30 @@ void uma_serve_fixed_vllm(const struct uma_model *model, const struct uma_serve 
     if (nccl)
         uma_estimate_add(estimate, UMA_TERM_OVERHEAD, nccl, 0.5, 3, "AIConfigurator systems/*.yaml nccl_mem; vllm PR 10511", "NCCL",
                          "342 MiB for 2 ranks, 392 MiB for more");
-    uint64_t graphs = graph_bytes(model, serve);
-    if (graphs)
-        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, graphs, 0.4, 4, "measured on a GB10 and on RTX 5090: 0.07..0.09 GiB",
-                         "CUDA graphs", "%d tokens of activations + %u layers x %d sizes x 16 KiB", GRAPH_TOKENS, model->layer_count,
-                         GRAPH_SIZES);
+    struct graphs graphs = count_graphs(model, serve);
+    if (graphs.bytes)
+        uma_estimate_add(estimate, UMA_TERM_COMPUTE_BUFFERS, graphs.bytes, 0.4, 4, "measured on a GB10 and on RTX 5090: 0.07..0.09 GiB",
+                         "CUDA graphs", "%llu tokens of activations + %u layers x %llu sizes x 16 KiB", (unsigned long long)graphs.tokens,
+                         model->layer_count, (unsigned long long)graphs.sizes);
     uma_estimate_sum(estimate);
     *ret_budget = (struct uma_serve_budget){ .of = serve->pool, .fixed = estimate->total };
 }
 
 static void add_flags(const struct uma_serve *serve, uint64_t fixed, uint64_t needed, struct uma_estimate *estimate) {
     uint64_t all = uma_plus(fixed, needed);
-    if (serve->pool)
-        uma_estimate_flag(estimate, "--gpu-memory-utilization %.2f", uma_serve_fraction(all, serve->pool));
+    uma_serve_flag_fraction(serve, "--gpu-memory-utilization", all, serve->pool, estimate);
     uma_estimate_flag(estimate, "--max-model-len %llu", (unsigned long long)serve->context);
     uma_estimate_flag(estimate, "--max-num-seqs %llu", (unsigned long long)sampled_sequences(serve));
     uma_estimate_flag(estimate, "--max-num-batched-tokens %llu", (unsigned long long)serve->batched_tokens);
-    /* config/cache.py: not None, it makes the engine ignore --gpu-memory-utilization */
-    uma_estimate_flag(estimate, "--kv-cache-memory-bytes %llu  takes the place of the fraction", (unsigned long long)needed);
+    if (serve->tp > 1)
+        uma_estimate_flag(estimate, "--tensor-parallel-size %u", serve->tp);
+    if (serve->pp > 1)
+        uma_estimate_flag(estimate, "--pipeline-parallel-size %u", serve->pp);
+    if (serve->key_format == UMA_FORMAT_FP8)
+        uma_estimate_flag(estimate, "--kv-cache-dtype fp8");
+    /* config/cache.py: not None, it makes the engine ignore --gpu-memory-utilization, so not where a fraction was asked for */
+    if (!(serve->fraction > 0) && needed > 0 && (serve->pool == 0 || all <= serve->pool))
+        uma_estimate_flag(estimate, "--kv-cache-memory-bytes %llu", (unsigned long long)needed);
     if (serve->cuda_graphs == UMA_NO)
         uma_estimate_flag(estimate, "--enforce-eager");
 }

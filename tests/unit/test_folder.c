@@ -81,6 +81,7 @@ static void test_sharded(void **state) {
     assert_int_equal(uma_model_params(f->model), WHOLE);
     assert_int_equal(uma_model_bytes(f->model), 2 * WHOLE);
     assert_int_equal(f->model->file_count, 2);
+    assert_false(f->model->gguf);
     assert_int_equal(f->model->file_bytes, size);
     assert_true(f->model->largest_file > size / 2 && f->model->largest_file < size);
     assert_int_equal(f->model->largest_tensor, 2 * TENSORS_VOCAB_PARAMS);

@@ -92,6 +92,7 @@ static void test_llama(void **state) {
     assert_int_equal(model->class_format[UMA_CLASS_NORM], UMA_FORMAT_F32);
     assert_int_equal(model->largest_tensor, (uint64_t)HIDDEN * VOCAB / 256 * 210);
     assert_int_equal(model->file_count, 1);
+    assert_true(model->gguf);
     assert_true(model->file_bytes > bytes);
     assert_int_equal(model->warning_count, 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/loading.h"
+#include "plan_models.h"
 #include "test.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ static void mapped_files_cost_free_pages_and_no_available_memory(void **state) {
 /* llama.cpp PR 26081 and Ollama's appendLoadModeArgs: neither maps for a GPU that shares the pool. */
 static void engines_of_gguf_do_not_map_in_one_pool(void **state) {
     (void)state;
-    assert_int_equal(uma_load_default(UMA_ENGINE_LLAMA_CPP), UMA_LOADER_EAGER);
+    assert_int_equal(uma_load_default(UMA_ENGINE_LLAMA_CPP), UMA_LOADER_STREAMED);
     assert_int_equal(uma_load_default(UMA_ENGINE_OLLAMA), UMA_LOADER_DIRECT);
     assert_int_equal(uma_load_default(UMA_ENGINE_SGLANG), UMA_LOADER_MMAP);
     struct uma_model model = of_files(4 * GIB, 4 * GIB, GIB);
@@ -69,6 +70,8 @@ static void direct_reading_leaves_no_cache(void **state) {
     assert_int_equal(load.staging, GIB / 4);
     uma_plan_load(&model, UMA_ENGINE_LLAMA_CPP, UMA_LOADER_EAGER, 100 * GIB, 0, &load);
     assert_int_equal(load.staging, 4 << 20);
+    assert_int_equal(load.peak, 100 * GIB + (4 << 20));
+    assert_string_equal(load.loader, "streamed");
 }
 
 static void seconds_need_a_speed_and_skip_what_is_cached(void **state) {
@@ -93,6 +96,30 @@ static void sums_saturate(void **state) {
     assert_string_equal(load.loader, "mmap");
 }
 
+/* A checkpoint in the format that is asked for has smaller files and nothing to convert; Marlin still repacks four bits layer by layer. */
+static void a_stored_format_is_not_made_while_loading(void **state) {
+    (void)state;
+    struct test_model t;
+    test_model_make(&t, "qwen3", SHAPE_QWEN3_8B, UMA_FORMAT_BF16);
+    struct uma_serve serve = { .engine = UMA_ENGINE_VLLM, .context = 4096, .weights = UMA_FORMAT_FP8, .loader = UMA_LOADER_STREAMED };
+    struct uma_estimate made, stored;
+    assert_int_equal(uma_plan_serve(&t.model, &serve, &made, NULL), 0);
+    serve.stored = true;
+    assert_int_equal(uma_plan_serve(&t.model, &serve, &stored, NULL), 0);
+    assert_int_equal(stored.total, made.total);
+    assert_int_equal(made.load.page_cache, uma_model_bytes(&t.model));
+    assert_int_equal(stored.load.page_cache, stored.groups[UMA_TERM_WEIGHTS]);
+    assert_true(made.load.growth > GIB && stored.load.growth == 0);
+    assert_true(stored.load.staging > 0 && stored.load.staging < made.load.staging);
+    assert_int_equal(stored.load.peak, stored.groups[UMA_TERM_WEIGHTS] + stored.load.staging + stored.context + stored.host);
+    serve.weights = UMA_FORMAT_NVFP4;
+    assert_int_equal(uma_plan_serve(&t.model, &serve, &stored, NULL), 0);
+    assert_true(stored.load.growth > 0 && stored.load.growth < stored.groups[UMA_TERM_WEIGHTS] / 36);
+    serve.weights = UMA_FORMAT_UNKNOWN; /* the files at hand */
+    assert_int_equal(uma_plan_serve(&t.model, &serve, &stored, NULL), 0);
+    assert_int_equal(stored.load.page_cache, uma_model_bytes(&t.model));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mapped_files_cost_free_pages_and_no_available_memory),
@@ -101,6 +128,7 @@ int main(void) {
         cmocka_unit_test(direct_reading_leaves_no_cache),
         cmocka_unit_test(seconds_need_a_speed_and_skip_what_is_cached),
         cmocka_unit_test(sums_saturate),
+        cmocka_unit_test(a_stored_format_is_not_made_while_loading),
         cmocka_unit_test(engines_of_gguf_do_not_map_in_one_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

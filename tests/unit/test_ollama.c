@@ -65,6 +65,7 @@ static void test_open(void **state) {
     assert_int_equal(model->adapter_rank, 8);
     assert_int_equal(model->default_context, 16384);
     assert_int_equal(model->file_count, 3);
+    assert_true(model->gguf);
     assert_int_equal(model->layer_count, 1);
 }
 

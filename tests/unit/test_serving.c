@@ -68,6 +68,72 @@ static void what_is_given_stays(void **state) {
     assert_int_equal(s.batched_tokens, 100);
 }
 
+static void assert_ranks(const struct uma_model *model, struct uma_serve serve, uint32_t tp, uint32_t pp, uint32_t nodes) {
+    uma_serve_defaults(model, &serve);
+    assert_int_equal(serve.tp, tp);
+    assert_int_equal(serve.pp, pp);
+    assert_int_equal(serve.nodes, nodes);
+    struct uma_serve again = serve;
+    uma_serve_defaults(model, &again);
+    assert_memory_equal(&again, &serve, sizeof serve);
+}
+
+static void nodes_divide_the_model(void **state) {
+    (void)state;
+    struct test_model t;
+    test_model_make(&t, "qwen3", SHAPE_QWEN3_8B, UMA_FORMAT_BF16); /* 32 heads */
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_VLLM }, 1, 1, 1);
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_VLLM, .nodes = 2 }, 2, 1, 2);
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_SGLANG, .nodes = 4, .tp = 1, .pp = 1 }, 4, 1, 4);
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_TRT_LLM, .nodes = 4, .tp = 2 }, 2, 2, 4);
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_VLLM, .nodes = 3 }, 1, 3, 3); /* 32 heads do not make three */
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_LLAMA_CPP, .nodes = 2 }, 1, 2, 2);
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_VLLM, .tp = 4, .pp = 2 }, 4, 2, 8);
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_VLLM, .tp = 8, .nodes = 1 }, 8, 1, 1);
+    assert_ranks(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA, .nodes = 2 }, 1, 1, 2);
+}
+
+static bool warned(const struct uma_estimate *e, const char *words) {
+    for (uint32_t i = 0; i < e->warning_count; i++)
+        if (strstr(e->warnings[i], words))
+            return true;
+    return false;
+}
+
+static void assumptions_are_told(void **state) {
+    (void)state;
+    struct test_model t;
+    test_model_make(&t, "qwen3", SHAPE_QWEN3_8B, UMA_FORMAT_BF16);
+    t.model.max_position = 40960;
+    static const enum uma_engine engines[] = { UMA_ENGINE_VLLM,    UMA_ENGINE_SGLANG,       UMA_ENGINE_LLAMA_CPP, UMA_ENGINE_OLLAMA,
+                                               UMA_ENGINE_TRT_LLM, UMA_ENGINE_TRANSFORMERS, UMA_ENGINE_LITGPT };
+    for (size_t i = 0; i < ELEMENTS(engines); i++) {
+        struct uma_serve serve = { .engine = engines[i], .gpu_layers = -1, .pool = 119 * UMA_GIB };
+        struct uma_estimate e;
+        uma_serve_defaults(&t.model, &serve); /* as a caller may have done before */
+        assert_int_equal(uma_plan_serve(&t.model, &serve, &e, NULL), 0);
+        assert_true(warned(&e, "no context was given"));
+        assert_false(warned(&e, "longer than"));
+        assert_false(warned(&e, "pool of its own"));
+        serve.context = 40961;
+        assert_int_equal(uma_plan_serve(&t.model, &serve, &e, NULL), 0);
+        assert_false(warned(&e, "no context was given"));
+        assert_true(warned(&e, "longer than the 40960 tokens the model states"));
+        serve.tp = serve.nodes = 2;
+        assert_int_equal(uma_plan_serve(&t.model, &serve, &e, NULL), 0);
+        assert_true(warned(&e, "each rank is taken to have a pool of its own"));
+        assert_int_equal(e.between_steps, 0); /* a word of training */
+        for (uint32_t k = 0; k < e.term_count; k++)
+            assert_false(e.terms[k].between_steps);
+        for (uint32_t k = 0; k < e.flag_count; k++) /* an option and its value, nothing else */
+            assert_true(strchr(e.flags[k], ' ') == strrchr(e.flags[k], ' '));
+    }
+    struct uma_serve both = { .engine = UMA_ENGINE_TRANSFORMERS, .context = 2048, .nodes = 2 };
+    struct uma_estimate e;
+    assert_int_equal(uma_plan_serve(&t.model, &both, &e, NULL), 0);
+    assert_true(warned(&e, "each of the 2 has to hold all of it"));
+}
+
 static void weights_in_another_format(void **state) {
     (void)state;
     struct test_model t;
@@ -127,6 +193,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_engine_has_its_context), cmocka_unit_test(what_is_given_stays),
         cmocka_unit_test(what_the_files_ask_for),       cmocka_unit_test(weights_in_another_format),
+        cmocka_unit_test(nodes_divide_the_model),       cmocka_unit_test(assumptions_are_told),
         cmocka_unit_test(what_cannot_be_is_refused),    cmocka_unit_test(widths_are_the_largest_of_any_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,14 +40,18 @@ static void buffers_add_up_to_what_the_program_prints(void **state) {
     assert_int_equal(e.device, e.total + e.context);
     assert_true(e.device_high > e.device);
     assert_true(has_flag(&e, "-c 8192"));
-    assert_true(has_flag(&e, "--load-mode dio"));
+    assert_true(warns_of(&e, "--load-mode dio"));
+    assert_false(has_flag(&e, "--load-mode")); /* its own choice */
+    assert_false(has_flag(&e, "-np"));
     assert_true(has_flag(&e, "-ngl 999"));
     assert_true(warns_of(&e, "--cache-ram 0"));
-    assert_string_equal(e.load.loader, "eager");
+    assert_string_equal(e.load.loader, "streamed"); /* tensors through four small buffers */
     assert_int_equal(e.load.staging, 4 << 20);
-    assert_true(has_flag(&e, "-ub 512"));
-    assert_true(has_flag(&e, "--cache-type-k q8_0"));
-    assert_false(has_flag(&e, "-fa on"));
+    assert_true(has_flag(&e, "-ub 1024"));
+    assert_false(has_flag(&e, "-b "));
+    assert_false(has_flag(&e, "--cache-type"));
+    assert_false(has_flag(&e, "-fa"));
+    assert_int_equal(e.load.peak, e.groups[UMA_TERM_WEIGHTS] + e.context + (4 << 20));
 }
 
 static void a_quantised_cache_is_smaller(void **state) {
@@ -57,7 +61,64 @@ static void a_quantised_cache_is_smaller(void **state) {
     struct uma_serve serve = { .engine = UMA_ENGINE_LLAMA_CPP, .context = 8192, .key_format = UMA_FORMAT_Q8_0, .gpu_layers = -1 };
     struct uma_estimate e = plan(&t.model, serve);
     assert_int_equal(e.groups[UMA_TERM_KV_CACHE], 1088 * UMA_MIB); /* 2048 x 34 / 64 */
-    assert_false(has_flag(&e, "--cache-type-k"));
+    assert_true(has_flag(&e, "--cache-type-k q8_0"));
+    assert_true(has_flag(&e, "--cache-type-v q8_0"));
+    assert_true(has_flag(&e, "-fa on"));
+}
+
+/* The options make the job that was planned, not one that would be better. */
+static void flags_are_of_this_job(void **state) {
+    (void)state;
+    struct test_model t;
+    test_model_make(&t, "qwen3", SHAPE_QWEN3_32B, UMA_FORMAT_Q5_K);
+    struct uma_serve serve = { .engine = UMA_ENGINE_LLAMA_CPP,
+                               .context = 4096,
+                               .sequences = 3,
+                               .gpu_layers = 20,
+                               .batch = 1024,
+                               .full_window = true,
+                               .flash_attention = UMA_NO,
+                               .loader = UMA_LOADER_DIRECT };
+    struct uma_estimate e = plan(&t.model, serve);
+    static const char *const flags[] = { "-c 12288", "-np 3", "-ngl 20", "-b 1024", "-fa off", "--swa-full", "--load-mode dio" };
+    for (size_t i = 0; i < ELEMENTS(flags); i++)
+        assert_true(has_flag(&e, flags[i]));
+    for (uint32_t i = 0; i < e.flag_count; i++)
+        assert_null(strstr(e.flags[i], "  "));
+    serve.loader = UMA_LOADER_EAGER; /* it cannot read a file whole */
+    e = plan(&t.model, serve);
+    assert_true(has_flag(&e, "--load-mode none"));
+    assert_string_equal(e.load.loader, "streamed");
+    serve.loader = UMA_LOADER_MMAP;
+    e = plan(&t.model, serve);
+    assert_true(has_flag(&e, "--load-mode mmap"));
+}
+
+/* safetensors are not what llama.cpp reads: the file that is made of them has the type that was asked for, in every matrix. */
+static void other_files_are_converted_first(void **state) {
+    (void)state;
+    struct test_model t;
+    test_model_make(&t, "qwen3", SHAPE_QWEN3_8B, UMA_FORMAT_GPTQ4_G128);
+    t.model.basis = UMA_BASIS_TENSORS;
+    t.model.file_count = 2;
+    t.model.file_bytes = uma_model_bytes(&t.model);
+    struct uma_serve serve = { .engine = UMA_ENGINE_LLAMA_CPP, .context = 4096, .gpu_layers = -1 };
+    struct uma_estimate e = plan(&t.model, serve);
+    assert_true(warns_of(&e, "must be converted to GGUF first; sizes are those of the files as they are"));
+    assert_int_equal(e.groups[UMA_TERM_WEIGHTS], uma_model_bytes(&t.model));
+    serve.weights = UMA_FORMAT_Q8_0;
+    e = plan(&t.model, serve);
+    assert_true(warns_of(&e, "must be converted to GGUF first; sizes are those of q8_0"));
+    assert_true(e.groups[UMA_TERM_WEIGHTS] > uma_model_params(&t.model)); /* 8.5 bits each, out of 4 */
+    assert_true(e.load.page_cache > uma_model_params(&t.model));          /* the new file's */
+    t.model.gguf = true;
+    e = plan(&t.model, serve);
+    assert_false(warns_of(&e, "converted to GGUF"));
+    assert_int_equal(e.groups[UMA_TERM_WEIGHTS], uma_model_bytes(&t.model));
+    t.model.gguf = false;
+    serve.engine = UMA_ENGINE_VLLM;
+    e = plan(&t.model, serve);
+    assert_false(warns_of(&e, "converted to GGUF"));
 }
 
 static void a_file_of_one_type_quantises_every_matrix(void **state) {
@@ -127,17 +188,25 @@ static void ollama_has_its_own_words(void **state) {
     assert_int_equal(e.groups[UMA_TERM_KV_CACHE], 4ull * 8192 * 36 * 2 * 8 * 128 * 2);
     assert_true(has_flag(&e, "OLLAMA_NUM_PARALLEL=4"));
     assert_true(has_flag(&e, "OLLAMA_CONTEXT_LENGTH=8192"));
-    assert_true(has_flag(&e, "OLLAMA_KV_CACHE_TYPE=q8_0"));
+    assert_false(has_flag(&e, "OLLAMA_KV_CACHE_TYPE")); /* f16 is its own */
     assert_true(warns_of(&e, "LLAMA_ARG_CACHE_RAM=0"));
     assert_string_equal(e.load.loader, "direct"); /* on a GPU that shares the pool */
     assert_false(has_flag(&e, "-c "));
+    e = plan(&t.model, (struct uma_serve){ .engine = UMA_ENGINE_OLLAMA, .context = 8192, .key_format = UMA_FORMAT_Q8_0, .gpu_layers = -1 });
+    assert_true(has_flag(&e, "OLLAMA_KV_CACHE_TYPE=q8_0"));
+    assert_true(has_flag(&e, "OLLAMA_FLASH_ATTENTION=1"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_add_up_to_what_the_program_prints), cmocka_unit_test(a_quantised_cache_is_smaller),
-        cmocka_unit_test(a_file_of_one_type_quantises_every_matrix), cmocka_unit_test(a_tied_embedding_is_there_twice_unless_mapped),
-        cmocka_unit_test(mtp_projector_and_draft_are_counted),       cmocka_unit_test(ollama_has_its_own_words),
+        cmocka_unit_test(buffers_add_up_to_what_the_program_prints),
+        cmocka_unit_test(a_quantised_cache_is_smaller),
+        cmocka_unit_test(a_file_of_one_type_quantises_every_matrix),
+        cmocka_unit_test(a_tied_embedding_is_there_twice_unless_mapped),
+        cmocka_unit_test(mtp_projector_and_draft_are_counted),
+        cmocka_unit_test(ollama_has_its_own_words),
+        cmocka_unit_test(flags_are_of_this_job),
+        cmocka_unit_test(other_files_are_converted_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,11 +66,15 @@ static void flags_and_their_direction(void **state) {
     struct uma_estimate e = plan(model, (struct uma_serve){ .context = 8192, .sequences = 4, .pool = 120 * GIB });
     assert_true(has_flag(&e, "--mem-fraction-static 0.16")); /* (14.96 + 4) / 119.3 = 0.159 */
     assert_true(has_flag(&e, "--max-running-requests 4"));
-    assert_true(has_flag(&e, "--cuda-graph-max-bs-decode 256  --cuda-graph-max-bs in releases before May 2026"));
+    assert_true(has_flag(&e, "--cuda-graph-max-bs 256"));
     assert_true(has_warning(&e, "raise it when the start fails"));
     e = plan(model, (struct uma_serve){ .context = 8192, .cuda_graphs = UMA_NO });
-    assert_true(has_flag(&e, "--cuda-graph-backend-decode=disabled  --disable-cuda-graph in releases before May 2026"));
+    assert_true(has_flag(&e, "--disable-cuda-graph"));
     assert_int_equal(e.groups[UMA_TERM_COMPUTE_BUFFERS], 0);
+    e = plan(model, (struct uma_serve){ .context = 8192, .nodes = 2, .fraction = 0.7, .pool = 120 * GIB });
+    assert_true(has_flag(&e, "--mem-fraction-static 0.70"));
+    assert_true(has_flag(&e, "--tp-size 2"));
+    assert_true(has_flag(&e, "--nnodes 2"));
 }
 
 /* sglang issue 8337: FP8 on load kept both copies for a while. */

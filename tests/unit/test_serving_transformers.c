@@ -103,7 +103,13 @@ static void what_leaves_the_pool_is_more_than_what_is_allocated(void **state) {
     assert_true(e.device_high > e.device);
     assert_int_equal(e.context, 741326848);
     assert_true(e.load.peak >= e.groups[UMA_TERM_WEIGHTS]);
-    assert_true(e.flag_count >= 2);
+    assert_int_equal(e.flag_count, 2); /* device_map="cuda", and what is generated */
+    struct test_model t;
+    test_model_make(&t, "qwen3", SHAPE_QWEN3_8B, UMA_FORMAT_BF16);
+    struct uma_serve all_prompt = { .engine = UMA_ENGINE_TRANSFORMERS, .context = 2048 };
+    assert_int_equal(uma_plan_serve(&t.model, &all_prompt, &e, NULL), 0);
+    assert_int_equal(e.flag_count, 1);
+    assert_string_equal(e.flags[0], "device_map=\"cuda\"");
 }
 
 static uint64_t litgpt(const char *name, enum uma_format format, uint64_t context, uint32_t tp, uint32_t pp) {

@@ -43,6 +43,7 @@ static void the_fraction_is_of_what_is_free(void **state) {
     assert_within(half.groups[UMA_TERM_KV_CACHE], (double)whole.groups[UMA_TERM_KV_CACHE] / 2, 0.0001);
     assert_int_equal(half.groups[UMA_TERM_WEIGHTS], whole.groups[UMA_TERM_WEIGHTS]);
     assert_true(has_flag(&half, "--max_seq_len 4096"));
+    assert_true(has_flag(&half, "--kv_cache_free_gpu_memory_fraction 0.40"));
     assert_true(has_warning(&half, "AFTER the weights"));
 }
 

@@ -211,6 +211,7 @@ static void fill_totals(struct uma_model *model, const struct collection *c) {
         model->totals[i] = c->tensors.totals[i];
         model->class_format[i] = uma_gguf_tensors_format(&c->tensors, (enum uma_class)i);
     }
+    model->gguf = true;
     model->file_count = c->file_count;
     model->file_bytes = c->file_bytes;
     model->largest_file = c->largest_file;
