@@ -288,12 +288,14 @@ static void serve_method(struct climb *climb) {
     enum uma_format four = ggml ? UMA_FORMAT_Q4_K : UMA_FORMAT_NVFP4;
     if (bits > 9) {
         changed.serve.weights = ggml ? UMA_FORMAT_Q8_0 : UMA_FORMAT_FP8;
+        changed.serve.stored = true; /* another checkpoint, not a conversion while loading */
         (void)rung_try(climb, &changed, UMA_RUNG_METHOD, "a checkpoint with 8-bit weights (--dtype %s)",
                        uma_format_name(changed.serve.weights));
     }
     changed = climb->job;
     if (bits > 6) {
         changed.serve.weights = four;
+        changed.serve.stored = true;
         (void)rung_try(climb, &changed, UMA_RUNG_METHOD, "a checkpoint with 4-bit weights (--dtype %s)", uma_format_name(four));
     }
 }

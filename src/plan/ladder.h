@@ -10,7 +10,7 @@
 
 enum uma_rung {
     UMA_RUNG_FLUSH = 1, /* the numbers are the answer's "step" */
-    UMA_RUNG_LOADER, /* and the engine's share of the pool */
+    UMA_RUNG_LOADER,    /* and the engine's share of the pool */
     UMA_RUNG_LENGTH,
     UMA_RUNG_BATCH,
     UMA_RUNG_SETTING,
