@@ -559,7 +559,7 @@ struct uma_train {
     uint32_t tp, pp, cp, ep;       /* 0: 1; what remains of the ranks is data parallel */
     bool sequence_parallel, distributed_optimizer;
     enum uma_truth reference_model; /* DPO: a second copy; MAYBE: full has one, LoRA switches its adapter off */
-    uint64_t generation_bytes;      /* GRPO: what the generation engine is given; 0: default share */
+    uint64_t generation_bytes;      /* GRPO: what a generation engine on the same pool is given; 0: the trainer generates itself */
     uint32_t group_size;            /* GRPO completions per prompt; 0: 8 */
     uint64_t images;                /* per sample; 0: none */
     /* pipelines and what Megatron asks beyond the above */

@@ -2,6 +2,7 @@
 #include "plan/anchors.h"
 
 #include "base/cleanup.h"
+#include "plan/training_parts.h"
 
 #include <math.h>
 
@@ -35,10 +36,8 @@ const struct uma_anchor *uma_anchors(size_t *ret_count) {
 }
 
 static bool four_bit(const struct uma_model *model, const struct uma_plan_job *job) {
-    enum uma_format format = job->serving ? job->serve.weights : job->train.weights;
+    enum uma_format format = job->serving ? job->serve.weights : uma_training_weight_format(model, &job->train);
     if (format == UMA_FORMAT_UNKNOWN) {
-        if (!job->serving && job->train.method == UMA_METHOD_QLORA)
-            return true;
         uint64_t params = uma_model_params(model);
         return params && (double)uma_model_bytes(model) * 8 / (double)params < 6; /* between four bits with scales and eight */
     }

@@ -352,6 +352,7 @@ def _():
     d = plan(*base)
     assert 35 * GIB < d["steady"]["weights"] < 42 * GIB, d["steady"]["weights"] / GIB
     assert any("MXFP4" in w for w in d["warnings"])
+    equal(plan("train", "--model", "openai/gpt-oss-120b", "--method", "lora", *SPARK, code=1)["anchor"], None)
     assert plan(*base, "--dtype", "mxfp4")["steady"]["weights"] < 15 * GIB
     d = plan("serve", "--model", "meta-llama/Llama-3.1-8B", "--engine", "ollama", *SPARK)
     assert 4.4 * GIB < d["steady"]["weights"] < 5 * GIB and any("Q4_K_M" in w for w in d["warnings"])
