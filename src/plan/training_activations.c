@@ -63,12 +63,11 @@ static void attention_kept(const struct uma_training_job *job, const struct uma_
     if (job->train->attention == UMA_ATTENTION_EAGER) {
         uint64_t pairs = uma_times(layer->heads, layer->window > 0 && layer->window < job->sequence ? layer->window : job->sequence);
         into->kept = uma_plus(into->kept, uma_times(uma_plus(4, 2 * e), pairs));
-        into->temporary = uma_plus(into->temporary, 0);
     }
 }
 
-/* Linear attention and Mamba: projections, convolution input and output, the gated output and its norm; chunked kernels keep states per chunk of
- * 64 tokens besides, which is the last term. */
+/* Linear attention and Mamba: projections, convolution input and output, the gated output and its norm. The states that
+ * chunked kernels keep every 64 tokens are not counted: a layer's state over 64 tokens is a small part of its projections. */
 static void mixer_kept(const struct uma_training_job *job, const struct uma_linear *linears, size_t n, struct per_layer *into) {
     uint64_t in = 0, out = 0;
     for (size_t i = 0; i < n; i++) {

@@ -7,7 +7,7 @@
 
 struct sizes { /* bytes on this rank */
     uint64_t weights, adapter, states, gradients, temporary;
-    uint64_t gathered_root, gathered_layer, layer_gradient, root_gradient, buckets;
+    uint64_t gathered_root, gathered_layer, root_gradient, buckets;
     uint64_t kept, one_kept, working, retained, loss, loss_fixed;
     uint64_t generation, reference, host;
     struct uma_training_rollout rollout;
@@ -79,13 +79,11 @@ static void sharding_sizes(const struct uma_training_job *job, struct sizes *siz
     }
     /* units are gathered in the compute format: 16 bits */
     uint64_t divide = states->full_bytes == 4 && full && job->element == 2 ? 2 : 1;
-    sizes->gathered_root = states->root / 1;
+    sizes->gathered_root = states->root;
     if (divide == 2 && states->master == 0)
         sizes->gathered_root =
             uma_times(uma_plus(job->model->totals[UMA_CLASS_EMBEDDING].params, job->model->totals[UMA_CLASS_LM_HEAD].params), 2);
     sizes->gathered_layer = states->largest_layer / (states->largest_layer > 0 && divide == 2 && states->master == 0 ? 2 : 1);
-    if (full)
-        sizes->layer_gradient = 0;
     sizes->root_gradient = share(sizes->root_gradient, job->shard_gradients, job->ranks);
 }
 

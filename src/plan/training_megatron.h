@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * training_megatron.h - what a layer of a Megatron-Core model keeps from its forward to its backward pass, on one rank.
+ * training_megatron.h - a Megatron-Core model on one rank: its states, and what each layer keeps from its forward to its backward pass.
  *
  * Start: Korthikanti et al., Reducing Activation Recomputation (arXiv:2205.05198), there for GPT with dropout: 34 s b h bytes and 5 a s^2 b of
  * scores per layer. Here each tensor is counted by itself, so that GQA, SwiGLU, RMSNorm without dropout, flash attention, MLA, experts and

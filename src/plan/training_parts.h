@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * training_parts.h - what the common training estimate (training.c) is put together from: states, activations, loss and sharding, each in its own
- * file and computed from the same facts about the job. Pure; numbers only; the terms are written in training.c and training_terms.c.
+ * file and computed from the same facts about the job. Pure; numbers only; the terms are written in training_assemble.c.
  */
 #pragma once
 
