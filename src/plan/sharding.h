@@ -32,10 +32,10 @@ struct uma_rank_params {
     uint64_t experts; /* routed experts */
 };
 /* Of one layer: matrices by tp (experts by ep and expert_tp; the low-rank inputs of MLA, routers and norms are on every rank), biases, norms. */
-struct uma_rank_params uma_sharding_layer_params(const struct uma_sharding *sharding, const struct uma_model *model, uint32_t layer);
+struct uma_rank_params uma_sharding_layer_params(const struct uma_sharding *sharding, const struct uma_model *model, uint32_t index);
 
 /* Parameters on one rank of LoRA adapters of `rank` on the layer's matrices named by `targets` (UMA_LINEAR_BIT; 0: all but routers). */
-uint64_t uma_sharding_layer_adapter(const struct uma_sharding *sharding, const struct uma_model *model, uint32_t layer, uint32_t rank,
+uint64_t uma_sharding_layer_adapter(const struct uma_sharding *sharding, const struct uma_model *model, uint32_t index, uint32_t rank,
                                     uint64_t targets);
 
 /* vocab rounded up to a multiple of `multiple` x tp (Megatron --make-vocab-size-divisible-by). */

@@ -292,7 +292,7 @@ int uma_gguf_tensors_add(void *userdata, const struct uma_gguf_tensor *tensor, s
     if (place.in_block) {
         struct uma_gguf_block *block = NULL;
         int e = block_at(tensors, place.block, &block, err);
-        if (e < 0)
+        if (!block) /* untouched on failure */
             return e;
         if (place.block >= tensors->mtp_from)
             tensors->mtp_blocks = (uint32_t)MAX_OF((uint64_t)tensors->mtp_blocks, place.block - tensors->mtp_from + 1);

@@ -23,10 +23,10 @@ void uma_json_scan_file(struct uma_json_scan *scan, const char *file, int fd, ui
         .window_offset = offset,
         .stop = stop,
         .fd = fd,
-        .buffer = buffer,
         .capacity = capacity,
         .file = file,
     };
+    scan->buffer = buffer;
 }
 
 uint64_t uma_json_scan_place(const struct uma_json_scan *scan) {
