@@ -298,11 +298,11 @@ int uma_model_open(const char *path, struct uma_model **ret_model, struct uma_er
  * like say the format. -ENOENT: no such shape; the message names some that are near.
  */
 int uma_model_builtin(const char *name, struct uma_model **ret_model, struct uma_error *err);
-/* From a configuration text (config.json; quant_config: hf_quant_config.json or NULL). `name`: for messages. */
-int uma_model_from_config(const char *name, const char *config, size_t config_length, const char *quant_config, size_t quant_length,
+/* From a configuration text (config.json; quant_text: hf_quant_config.json or NULL). `name`: for messages. */
+int uma_model_from_config(const char *name, const char *text, size_t length, const char *quant_text, size_t quant_length,
                           struct uma_model **ret_model, struct uma_error *err);
 /* From a parameter count and what else is known of the shape; the rest is taken from the built-in shape nearest to it. */
-int uma_model_from_shape(const struct uma_shape *shape, struct uma_model **ret_model, struct uma_error *err);
+int uma_model_from_shape(const struct uma_shape *given, struct uma_model **ret_model, struct uma_error *err);
 struct uma_model *uma_model_free(struct uma_model *model); /* NULL is fine; returns NULL */
 
 /* Sums over the classes. Totals leave nothing out: vision and MTP are in. */

@@ -19,6 +19,9 @@ static int set(struct uma_error *err, int code, bool with_errno, const char *for
     return -code;
 }
 
+#undef uma_error_set
+#undef uma_error_text
+
 int uma_error_set(struct uma_error *err, int code, const char *format, ...) {
     va_list ap;
     va_start(ap, format);

@@ -15,3 +15,17 @@
 int uma_error_set(struct uma_error *err, int code, const char *format, ...) UMA_PRINTF(3, 4);
 /* The same without strerror: for malformed input, where the message says it all. Returns -code. */
 int uma_error_text(struct uma_error *err, int code, const char *format, ...) UMA_PRINTF(3, 4);
+
+/* The result as an expression of the code, so that whoever reads the caller, a static analyser too, sees that it is negative. */
+#define uma_error_set(err, code, ...)                                                                                                      \
+    __extension__({                                                                                                                        \
+        int code_of_error_ = (code);                                                                                                       \
+        (void)uma_error_set(err, code_of_error_, __VA_ARGS__);                                                                             \
+        -code_of_error_;                                                                                                                   \
+    })
+#define uma_error_text(err, code, ...)                                                                                                     \
+    __extension__({                                                                                                                        \
+        int code_of_error_ = (code);                                                                                                       \
+        (void)uma_error_text(err, code_of_error_, __VA_ARGS__);                                                                            \
+        -code_of_error_;                                                                                                                   \
+    })

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/units.h"
 #include "cmd/plan.h"
+#include "plan/model/builtin.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -479,11 +480,6 @@ int uma_plan_request_set(struct uma_plan_request *request, const char *name, con
 
 /* ---- together ----------------------------------------------------------------------------------------------- */
 
-static bool shape_given(const struct uma_shape *shape) {
-    static const struct uma_shape none;
-    return memcmp(shape, &none, sizeof none) != 0;
-}
-
 /* What only Megatron has would change nothing elsewhere: it is refused rather than ignored. */
 static const char *foreign_option(const struct uma_train *train) {
     const struct {
@@ -533,7 +529,7 @@ static void settle_method(struct uma_plan_request *request) {
 }
 
 int uma_plan_request_check(struct uma_plan_request *request, struct uma_error *err) {
-    bool has_shape = shape_given(&request->shape);
+    bool has_shape = request->shape.params > 0 || uma_shape_more_than_count(&request->shape);
     if (!request->model_path && !has_shape)
         return uma_error_text(err, EINVAL, "say which model: --model PATH or NAME, or --params N");
     if (request->model_path && has_shape)

@@ -38,6 +38,8 @@ struct uma_name_words {
     bool dynamic;                 /* unsloth's own 4-bit files, which leave some layers in 16 bits */
 };
 
+/* Is anything of the shape given beside the count of parameters? */
+bool uma_shape_more_than_count(const struct uma_shape *shape);
 /* Cut a name into words. The organisation before a slash is left out. `underscore_dot`: 1_8b is read as 1.8b, not as 1 and 8b. */
 void uma_name_words(const char *name, size_t length, bool underscore_dot, struct uma_name_words *ret_words);
 /* The line that a name stands for, or NULL. *ret_derived: by uma_name_derived; *ret_words: the name's words. */

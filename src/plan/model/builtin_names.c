@@ -60,8 +60,9 @@ static void joined(const struct uma_name_words *words, char *buffer, size_t size
     buffer[0] = 0;
     for (unsigned i = 0; i < words->count; i++)
         if (words->kind[i] == WORD_PLAIN && used + strlen(words->word[i]) < size) {
-            strcpy(buffer + used, words->word[i]);
-            used += strlen(words->word[i]);
+            size_t length = strlen(words->word[i]);
+            memcpy(buffer + used, words->word[i], length + 1);
+            used += length;
         }
 }
 

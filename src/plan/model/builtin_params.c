@@ -346,11 +346,18 @@ static double count_slack(uint64_t params) {
     return digits < 100 ? 0 : step / 2;
 }
 
+bool uma_shape_more_than_count(const struct uma_shape *shape) {
+    const struct uma_shape *s = shape;
+    return s->hidden || s->layers || s->heads || s->kv_heads || s->head_dim || s->ffn || s->vocab || s->experts || s->experts_per_token ||
+           s->expert_ffn || s->tied || s->gated || s->bias || s->norm_bias || s->positions || s->shared_ffn || s->dense_layers ||
+           s->mtp_layers || s->q_lora_rank || s->kv_lora_rank || s->qk_nope_dim || s->qk_rope_dim || s->v_head_dim || s->pattern ||
+           s->ssm_heads || s->ssm_head_dim || s->ssm_state || s->ssm_groups;
+}
+
 /* The known model with this count of parameters: 7.24B is Mistral 7B, 46.7B Mixtral. NULL: none, or more is known than the count. */
 static const struct uma_builtin_shape *known_by_count(const struct uma_shape *given) {
-    struct uma_shape only = { .params = given->params };
     double slack = count_slack(given->params);
-    if (memcmp(&only, given, sizeof only) != 0)
+    if (uma_shape_more_than_count(given))
         return NULL;
     for (size_t i = 0; i < uma_builtin_shape_count; i++) { /* the table begins with what is most in use */
         const struct uma_builtin_shape *shape = &uma_builtin_shapes[i];

@@ -115,12 +115,11 @@ void uma_config_ffns(struct uma_config *config) {
         if (kind == KIND_NO_FFN || (config->ffn_in_pattern && kind != KIND_DENSE && kind != KIND_EXPERTS) ||
             (kind == KIND_MAMBA && mamba_only))
             continue;
-        if (kind == KIND_EXPERTS)
+        bool all_dense = kind == KIND_DENSE || kind == KIND_FIRST || n_experts == 0;
+        if (kind == KIND_EXPERTS || (!all_dense && is_sparse(config, i)))
             experts(config, i);
-        else if (kind == KIND_DENSE || kind == KIND_FIRST || n_experts == 0 || !is_sparse(config, i))
-            dense(config, i, n_experts > 0);
         else
-            experts(config, i);
+            dense(config, i, n_experts > 0);
     }
     model->details.router_extra = (uint32_t)uma_config_number(config, "zero_expert_num", CONFIG_COUNT_MAX, 0);
 }

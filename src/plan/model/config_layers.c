@@ -207,7 +207,7 @@ void uma_config_kinds(struct uma_config *config) {
     expand(config);
     if (config->status != 0)
         return;
-    struct uma_model_layer *resized = calloc(config->kind_count, sizeof *resized);
+    struct uma_model_layer *resized = calloc(MAX_OF(config->kind_count, 1u), sizeof *resized);
     if (!resized) {
         config->status = uma_error_set(config->err, ENOMEM, "%s", config->file);
         return;

@@ -117,8 +117,8 @@ struct uma_folder_sum {
     bool wants_shape;
     struct uma_folder_shape shape;
 };
-/* uma_safetensors_each of a struct uma_folder_sum. */
-int uma_folder_sum_add(void *sum, const struct uma_safetensors_tensor *tensor, struct uma_error *err);
+/* uma_safetensors_each; userdata: a struct uma_folder_sum. */
+int uma_folder_sum_add(void *userdata, const struct uma_safetensors_tensor *t, struct uma_error *err);
 /* The sums become the model's: totals, formats, tied, towers and MTP as they are in the files. */
 void uma_folder_sum_apply(const struct uma_folder_sum *sum, struct uma_model *model);
 
