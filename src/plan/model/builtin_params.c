@@ -397,7 +397,7 @@ int uma_model_from_shape(const struct uma_shape *given, struct uma_model **ret_m
         r = fit(given, &shape, err);
     if (r == 0)
         r = build(&shape, &model, err);
-    if (r < 0)
+    if (!model)
         return r;
     uint64_t counted = uma_model_params(model);
     double off = given->params ? ((double)counted - (double)given->params) / (double)given->params : 0;

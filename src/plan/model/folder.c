@@ -88,7 +88,7 @@ static int read_index(struct reading *reading, const char *name, struct uma_erro
     _cleanup_free_
     char *whole = uma_folder_path(reading->path, name);
     _cleanup_close_ int fd = -1;
-    struct uma_folder_index index;
+    struct uma_folder_index index = { 0 };
     uint64_t size = 0;
     if (!whole)
         return uma_error_set(err, ENOMEM, "%s", reading->path);
@@ -101,7 +101,7 @@ static int read_index(struct reading *reading, const char *name, struct uma_erro
     reading->total_size = index.total_size;
     reading->indexed = true;
     /* a file that is missing is seen when it is opened; only whether any is there at all has to be known now */
-    bool first = faccessat(reading->folder, reading->weights.names[0], F_OK, 0) == 0;
+    bool first = reading->weights.names && faccessat(reading->folder, reading->weights.names[0], F_OK, 0) == 0;
     r = first ? 0 : check_present(reading, err);
     if (r == 0)
         find_extra(reading);

@@ -40,7 +40,7 @@ static int open_base(const char *path, const struct uma_folder_adapter *adapter,
     if (steps + 1 >= STEPS_MAX)
         return uma_error_text(err, ELOOP, "%s: an adapter where a base model was expected", path);
     int r = open_any(adapter->base, steps + 1, &model, &why);
-    if (r < 0)
+    if (!model)
         return uma_error_text(err, -r, "%.120s is an adapter of \"%.100s\", which cannot be read; give its folder. %.200s", path,
                               adapter->base, why.text);
     model->adapter_rank = adapter->rank;
