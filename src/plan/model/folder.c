@@ -97,11 +97,13 @@ static int read_index(struct reading *reading, const char *name, struct uma_erro
         r = uma_folder_index_read(fd, size, whole, &index, err);
     if (r < 0)
         return r;
+    if (!index.files.names)
+        return uma_error_text(err, EINVAL, "%s: an index that names no files", whole);
     reading->weights = index.files;
     reading->total_size = index.total_size;
     reading->indexed = true;
     /* a file that is missing is seen when it is opened; only whether any is there at all has to be known now */
-    bool first = reading->weights.names && faccessat(reading->folder, reading->weights.names[0], F_OK, 0) == 0;
+    bool first = faccessat(reading->folder, reading->weights.names[0], F_OK, 0) == 0;
     r = first ? 0 : check_present(reading, err);
     if (r == 0)
         find_extra(reading);
