@@ -53,8 +53,19 @@ void uma_estimate_flag(struct uma_estimate *estimate, const char *format, ...) {
     va_end(arguments);
 }
 
-void uma_estimate_sum(struct uma_estimate *estimate) {
+void uma_estimate_span(struct uma_estimate *estimate, uint32_t from) {
     double below = 0, above = 0;
+    for (uint32_t i = from; i < estimate->term_count; i++) {
+        const struct uma_plan_term *term = &estimate->terms[i];
+        double down = (double)uma_minus(term->bytes, term->low), up = (double)uma_minus(term->high, term->bytes);
+        below += down * down;
+        above += up * up;
+    }
+    estimate->low = uma_minus(estimate->total, uma_scale(1, sqrt(below)));
+    estimate->high = uma_plus(estimate->total, uma_scale(1, sqrt(above)));
+}
+
+void uma_estimate_sum(struct uma_estimate *estimate) {
     for (unsigned i = 0; i < UMA_TERM_COUNT; i++)
         estimate->groups[i] = 0;
     estimate->total = estimate->between_steps = 0;
@@ -64,10 +75,6 @@ void uma_estimate_sum(struct uma_estimate *estimate) {
         estimate->total = uma_plus(estimate->total, term->bytes);
         if (term->between_steps)
             estimate->between_steps = uma_plus(estimate->between_steps, term->bytes);
-        double down = (double)uma_minus(term->bytes, term->low), up = (double)uma_minus(term->high, term->bytes);
-        below += down * down;
-        above += up * up;
     }
-    estimate->low = uma_minus(estimate->total, uma_scale(1, sqrt(below)));
-    estimate->high = uma_plus(estimate->total, uma_scale(1, sqrt(above)));
+    uma_estimate_span(estimate, 0);
 }

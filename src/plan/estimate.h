@@ -40,3 +40,5 @@ void uma_estimate_warn(struct uma_estimate *estimate, const char *format, ...) U
 void uma_estimate_flag(struct uma_estimate *estimate, const char *format, ...) UMA_PRINTF(2, 3);
 /* Sum terms into groups, total, low, high, between_steps. Spans of terms are independent causes: they are added in quadrature around the sum. */
 void uma_estimate_sum(struct uma_estimate *estimate);
+/* low and high around the total by the spans of the terms from number `from` on: those before it make up for each other. */
+void uma_estimate_span(struct uma_estimate *estimate, uint32_t from);

@@ -54,13 +54,9 @@ static const uint64_t llama_buffered_staging = UINT64_C(4) << 20, llama_direct_s
  * (MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks issue 204: 12.38..12.51 against 16.93..18.13 GiB). */
 static const uint64_t direct_pool = UINT64_C(4757) << 20;
 
-static bool reads_gguf(enum uma_engine engine) {
-    return engine == UMA_ENGINE_LLAMA_CPP || engine == UMA_ENGINE_OLLAMA;
-}
-
 /* Anonymous memory beside the weights, which reclaim cannot take back. */
 static uint64_t staging_bytes(const struct uma_model *model, enum uma_engine engine, enum uma_loader loader) {
-    bool llama = reads_gguf(engine);
+    bool llama = uma_serve_reads_gguf(engine);
     uint64_t files = file_bytes(model);
     switch (loader) {
     case UMA_LOADER_EAGER:
@@ -83,7 +79,7 @@ void uma_plan_load(const struct uma_model *model, enum uma_engine engine, enum u
                    double read_bytes_per_second, struct uma_load *ret_load) {
     if ((unsigned)loader >= UMA_LOADER_COUNT || loader == UMA_LOADER_DEFAULT)
         loader = uma_load_default(engine);
-    if (loader == UMA_LOADER_EAGER && reads_gguf(engine))
+    if (loader == UMA_LOADER_EAGER && uma_serve_reads_gguf(engine))
         loader = UMA_LOADER_STREAMED; /* what it does unless it maps or reads directly */
     struct uma_load load = { .loader = uma_loader_names[loader], .staging = staging_bytes(model, engine, loader) };
     load.peak = uma_plus(resident, load.staging);
@@ -94,10 +90,6 @@ void uma_plan_load(const struct uma_model *model, enum uma_engine engine, enum u
         load.seconds = (struct uma_f64){ .validity = UMA_KNOWN, .value = (double)unread / read_bytes_per_second };
     }
     *ret_load = load;
-}
-
-static bool wide(enum uma_format f) {
-    return f == UMA_FORMAT_UNKNOWN || f == UMA_FORMAT_F32 || f == UMA_FORMAT_F16 || f == UMA_FORMAT_BF16;
 }
 
 /* Weights of the linears as stored: what a quantiser turns into something else. */
@@ -119,14 +111,16 @@ static uint64_t growth_bytes(const struct uma_model *model, const struct uma_ser
     uint64_t stored = linear_bytes(model) / ranks;
     if (serve->engine != UMA_ENGINE_VLLM && serve->engine != UMA_ENGINE_SGLANG)
         return 0;
-    bool made = serve->weights != UMA_FORMAT_UNKNOWN && !wide(serve->weights) && wide(model->class_format[UMA_CLASS_ATTENTION]);
+    bool made = serve->weights != UMA_FORMAT_UNKNOWN && !uma_serve_is_wide(serve->weights) &&
+                uma_serve_is_wide(model->class_format[UMA_CLASS_ATTENTION]);
     if (made && stored_so) /* repacked, but not made out of anything larger */
         return uma_format_bits(serve->weights) < 6 ? uma_scale(stored, uma_format_bits(serve->weights) / 16) / layers : 0;
     if (made)
         return uma_minus(stored, uma_scale(stored, uma_format_bits(serve->weights) / 16)); /* all of it still in 16 bits */
     bool four_bits = false;
     for (unsigned c = UMA_CLASS_ATTENTION; c <= UMA_CLASS_EXPERTS; c++)
-        four_bits |= model->totals[c].bytes > 0 && !wide(model->class_format[c]) && uma_format_bits(model->class_format[c]) < 6;
+        four_bits |=
+            model->totals[c].bytes > 0 && !uma_serve_is_wide(model->class_format[c]) && uma_format_bits(model->class_format[c]) < 6;
     return four_bits ? stored / layers : 0;
 }
 

@@ -81,10 +81,6 @@ static bool asks_for_fp8_cache(const struct uma_model *model, enum uma_engine en
     return reads_it && model->kv_format == UMA_FORMAT_FP8;
 }
 
-static bool is_ggml(const struct uma_serve *serve) {
-    return serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
-}
-
 /*
  * Nodes without ranks to fill them: the engines that run over several of them divide the model. vLLM, SGLang and TensorRT-LLM divide every
  * matrix where the attention heads come out even, as they insist on (vllm/config/model.py, verify_with_parallel_config), else the layers;
@@ -121,7 +117,7 @@ static void divide_over_nodes(const struct uma_model *model, struct uma_serve *s
 }
 
 void uma_serve_defaults(const struct uma_model *model, struct uma_serve *serve) {
-    bool ggml = is_ggml(serve);
+    bool ggml = uma_serve_reads_gguf(serve->engine);
     if (serve->sequences == 0)
         serve->sequences = 1; /* llama-server's 4 slots share one cache of `-c` (tools/server/server.cpp: `-np` auto is 4, kv_unified);
                                * Ollama's OLLAMA_NUM_PARALLEL is 1 since v0.10.0 (envconfig/config.go, PR 11330) */
@@ -167,7 +163,7 @@ uint64_t uma_serve_class_bytes(const struct uma_model *model, const struct uma_s
 }
 
 bool uma_serve_is_converted(const struct uma_model *model, const struct uma_serve *serve) {
-    return is_ggml(serve) && serve->weights != UMA_FORMAT_UNKNOWN && model->file_count > 0 && !model->gguf;
+    return uma_serve_reads_gguf(serve->engine) && serve->weights != UMA_FORMAT_UNKNOWN && model->file_count > 0 && !model->gguf;
 }
 
 double uma_serve_weight_span(const struct uma_model *model, const struct uma_serve *serve) {
@@ -255,10 +251,10 @@ static void warn_of_assumptions(const struct uma_model *model, const struct uma_
                           " tokens the model states; engines refuse it unless "
                           "told otherwise",
                           serve->context, model->max_position);
-    if (is_ggml(serve) && uma_serve_is_converted(model, serve))
+    if (uma_serve_is_converted(model, serve))
         uma_estimate_warn(estimate, "the model's files must be converted to GGUF first; sizes are those of %s",
                           uma_format_name(serve->weights));
-    else if (is_ggml(serve) && model->file_count > 0 && !model->gguf)
+    else if (uma_serve_reads_gguf(serve->engine) && model->file_count > 0 && !model->gguf)
         uma_estimate_warn(
             estimate, "the model's files must be converted to GGUF first; sizes are those of the files as they are, --dtype plans those of "
                       "a GGUF type");

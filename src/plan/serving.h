@@ -24,6 +24,14 @@ uma_plan_serve_fn uma_plan_serve_vllm;
 uma_plan_serve_fn uma_plan_serve_sglang;
 uma_plan_serve_fn uma_plan_serve_trt_llm;
 
+/* llama.cpp, and Ollama, which runs it: their models are GGUF files. */
+static inline bool uma_serve_reads_gguf(enum uma_engine engine) {
+    return engine == UMA_ENGINE_LLAMA_CPP || engine == UMA_ENGINE_OLLAMA;
+}
+/* Weights that nobody has quantised: 16 or 32 bits, or a format that nothing is known of. */
+static inline bool uma_serve_is_wide(enum uma_format format) {
+    return format == UMA_FORMAT_UNKNOWN || format == UMA_FORMAT_F32 || format == UMA_FORMAT_F16 || format == UMA_FORMAT_BF16;
+}
 /*
  * Bytes of a class of weights in this job: as stored, or, where the job asks for a format, as that would store it. A format of 16 bits and
  * more takes every class; a quantised one the linears (attention, mixer, feed-forward, experts), and of those only what is not quantised yet.

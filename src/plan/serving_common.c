@@ -12,14 +12,10 @@ static uint32_t at_least_one(uint32_t n) {
     return n ? n : 1;
 }
 
-static bool wide(enum uma_format f) {
-    return f == UMA_FORMAT_UNKNOWN || f == UMA_FORMAT_F32 || f == UMA_FORMAT_F16 || f == UMA_FORMAT_BF16;
-}
-
 /* What a class is held in: a checkpoint in 16 or 32 bits may be quantised on load; what is quantised already stays as it is. */
 static enum uma_format format_of(const struct uma_model *model, const struct uma_serve *serve, enum uma_class c) {
     enum uma_format stored = model->class_format[c];
-    return serve->weights == UMA_FORMAT_UNKNOWN || !wide(stored) ? stored : serve->weights;
+    return serve->weights == UMA_FORMAT_UNKNOWN || !uma_serve_is_wide(stored) ? stored : serve->weights;
 }
 
 /*
@@ -95,7 +91,7 @@ static double mxfp4_growth(const struct uma_model *model, uint32_t tp) {
  * do not is not confirmed. */
 static uint64_t absorbed_bytes(const struct uma_model *model, const struct uma_serve *serve, uint32_t tp) {
     uint64_t bytes = 0;
-    if (wide(format_of(model, serve, UMA_CLASS_ATTENTION)))
+    if (uma_serve_is_wide(format_of(model, serve, UMA_CLASS_ATTENTION)))
         return 0;
     for (uint32_t i = 0; i < model->layer_count; i++) {
         const struct uma_model_layer *layer = &model->layers[i];
@@ -403,17 +399,8 @@ void uma_serve_add_kv(const struct uma_model *model, const struct uma_serve *ser
 void uma_serve_sum_within(const struct uma_serve *serve, const struct uma_serve_budget *budget, uint32_t terms_within,
                           struct uma_estimate *estimate) {
     uma_estimate_sum(estimate);
-    if (!fills(serve, budget))
-        return;
-    double below = 0, above = 0;
-    for (uint32_t i = terms_within; i < estimate->term_count; i++) {
-        double down = (double)uma_minus(estimate->terms[i].bytes, estimate->terms[i].low);
-        double up = (double)uma_minus(estimate->terms[i].high, estimate->terms[i].bytes);
-        below += down * down;
-        above += up * up;
-    }
-    estimate->low = uma_minus(estimate->total, uma_scale(1, sqrt(below)));
-    estimate->high = uma_plus(estimate->total, uma_scale(1, sqrt(above)));
+    if (fills(serve, budget))
+        uma_estimate_span(estimate, terms_within);
 }
 
 void uma_serve_finish(const struct uma_model *model, const struct uma_serve *serve, uint64_t host, uint64_t host_high,
