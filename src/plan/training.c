@@ -11,14 +11,15 @@
 enum { TOKENS_MAX = 1 << 30, RANKS_MAX = 1 << 20, RANK_MAX = 1 << 16 };
 
 uint64_t uma_training_ranks(const struct uma_train *train) {
-    uint64_t nodes = train->nodes > 0 ? train->nodes : 1, gpus = train->gpus_per_node > 0 ? train->gpus_per_node : 1;
-    return uma_times(nodes, gpus);
+    return uma_times(MAX_OF(train->nodes, 1u), MAX_OF(train->gpus_per_node, 1u));
+}
+
+uint64_t uma_training_model_parallel(const struct uma_train *train) {
+    return uma_times(uma_times(MAX_OF(train->tp, 1u), MAX_OF(train->pp, 1u)), MAX_OF(train->cp, 1u));
 }
 
 uint64_t uma_training_data_parallel(const struct uma_train *train) {
-    uint64_t model_parallel =
-        uma_times(uma_times(train->tp > 0 ? train->tp : 1, train->pp > 0 ? train->pp : 1), train->cp > 0 ? train->cp : 1);
-    uint64_t ranks = uma_training_ranks(train);
+    uint64_t ranks = uma_training_ranks(train), model_parallel = uma_training_model_parallel(train);
     return ranks > model_parallel ? ranks / model_parallel : 1;
 }
 
@@ -30,7 +31,7 @@ uint64_t uma_training_tokens(const struct uma_train *train) {
 
 /* Expert parallelism of Megatron and torchtitan divides the same ranks once more. */
 static int check_experts(const struct uma_model *model, const struct uma_train *train, struct uma_error *err) {
-    if (train->framework != UMA_FRAMEWORK_MEGATRON && train->framework != UMA_FRAMEWORK_TORCHTITAN)
+    if (!uma_training_is_pretrainer(train))
         return 0; /* the others know none, and the options do nothing */
     uint64_t ranks = uma_training_ranks(train);
     struct uma_sharding sharding = uma_sharding_of(train);
@@ -67,9 +68,7 @@ int uma_training_check(const struct uma_model *model, const struct uma_train *tr
         return uma_error_text(err, EINVAL, "%llu ranks: more than 2^20", (unsigned long long)uma_training_ranks(train));
     if (train->rank > RANK_MAX)
         return uma_error_text(err, EINVAL, "LoRA rank %u: more than 65536", train->rank);
-    uint64_t model_parallel =
-        uma_times(uma_times(train->tp > 0 ? train->tp : 1, train->pp > 0 ? train->pp : 1), train->cp > 0 ? train->cp : 1);
-    uint64_t ranks = uma_training_ranks(train);
+    uint64_t ranks = uma_training_ranks(train), model_parallel = uma_training_model_parallel(train);
     if (model_parallel > 1 && (model_parallel > ranks || ranks % model_parallel != 0))
         return uma_error_text(err, EINVAL, "tp x pp x cp = %llu does not divide the %llu ranks", (unsigned long long)model_parallel,
                               (unsigned long long)ranks);
@@ -104,7 +103,7 @@ static void job_of(const struct uma_model *model, const struct uma_train *train,
     *job = (struct uma_training_job){
         .model = model, .train = train, .tokens = uma_training_tokens(train), .ranks = uma_training_data_parallel(train)
     };
-    job->split = uma_times(train->tp > 0 ? train->tp : 1, train->pp > 0 ? train->pp : 1);
+    job->split = uma_times(MAX_OF(train->tp, 1u), MAX_OF(train->pp, 1u));
     job->sequence = train->seq > 0 ? train->seq : 2048;
     if (model->details.positions > 0 && job->sequence > model->details.positions && train->tokens == 0) {
         /* a learned table of positions has no more: longer samples are cut */
@@ -133,10 +132,6 @@ static void job_of(const struct uma_model *model, const struct uma_train *train,
     uma_training_deepspeed_of(job);
 }
 
-static bool megatron_or_titan(const struct uma_train *train) {
-    return train->framework == UMA_FRAMEWORK_MEGATRON || train->framework == UMA_FRAMEWORK_TORCHTITAN;
-}
-
 int uma_plan_train(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *ret_estimate, struct uma_error *err) {
     struct uma_train filled = *train;
     uma_train_defaults(model, &filled);
@@ -157,9 +152,8 @@ int uma_plan_train(const struct uma_model *model, const struct uma_train *train,
     if (r < 0)
         return r;
     /* these two estimators' intervals are of allocated memory; a user may see what is held, with the context */
-    uint64_t held = estimate.reserved;
-    if (megatron_or_titan(&filled) && estimate.high < held)
-        estimate.high = held;
+    if (uma_training_is_pretrainer(&filled) && estimate.high < estimate.reserved)
+        estimate.high = estimate.reserved;
     if (estimate.device_high < estimate.high)
         estimate.device_high = estimate.high;
     uma_training_load(model, &filled, &estimate);

@@ -19,8 +19,14 @@ int uma_plan_train_titan(const struct uma_model *model, const struct uma_train *
 /* What loading the weights takes, into estimate->load, with its warnings; after the terms of the weights. Nothing where none are read. */
 void uma_training_load(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *estimate);
 
-/* Ranks of the job, and those that hold the same part of the model (what tp, pp and cp leave). At least 1. */
+/* Megatron and torchtitan: their own estimators, expert parallelism, random weights to begin with. */
+static inline bool uma_training_is_pretrainer(const struct uma_train *train) {
+    return train->framework == UMA_FRAMEWORK_MEGATRON || train->framework == UMA_FRAMEWORK_TORCHTITAN;
+}
+
+/* Ranks of the job, those that divide the model (tp x pp x cp), and those that hold the same part of it (what these leave). At least 1. */
 uint64_t uma_training_ranks(const struct uma_train *train);
+uint64_t uma_training_model_parallel(const struct uma_train *train);
 uint64_t uma_training_data_parallel(const struct uma_train *train);
 /* Tokens of one micro batch on one rank. */
 uint64_t uma_training_tokens(const struct uma_train *train);

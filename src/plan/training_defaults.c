@@ -42,17 +42,12 @@ static enum uma_loss default_loss(enum uma_framework framework) {
     }
 }
 
-static uint64_t at_least_one(uint32_t n) {
-    return n > 0 ? n : 1;
-}
-
 static void shape_defaults(struct uma_train *train) {
     if (train->gpus_per_node == 0) { /* no number of GPUs given: as many as the parallel dimensions ask for */
-        uint64_t model = uma_times(uma_times(at_least_one(train->tp), at_least_one(train->pp)), at_least_one(train->cp));
-        bool routed = train->framework == UMA_FRAMEWORK_MEGATRON || train->framework == UMA_FRAMEWORK_TORCHTITAN;
-        if (routed && (train->ep > 1 || train->expert_tp > 1))
-            model = MAX_OF(model, uma_times(uma_times(at_least_one(train->ep), at_least_one(train->pp)), at_least_one(train->expert_tp)));
-        uint64_t each = uma_divide_up(model, at_least_one(train->nodes));
+        uint64_t model = uma_training_model_parallel(train);
+        if (uma_training_is_pretrainer(train) && (train->ep > 1 || train->expert_tp > 1))
+            model = MAX_OF(model, uma_times(uma_times(MAX_OF(train->ep, 1u), MAX_OF(train->pp, 1u)), MAX_OF(train->expert_tp, 1u)));
+        uint64_t each = uma_divide_up(model, MAX_OF(train->nodes, 1u));
         train->gpus_per_node = each < UINT32_MAX ? (uint32_t)each : UINT32_MAX;
     }
     uint32_t *const ones[] = { &train->nodes, &train->gpus_per_node, &train->tp, &train->pp, &train->cp, &train->ep };
@@ -97,7 +92,7 @@ static uint32_t open_decisions(const struct uma_train *train) {
 void uma_train_defaults(const struct uma_model *model, struct uma_train *train) {
     train->assumed = open_decisions(train);
     shape_defaults(train);
-    bool pretraining = train->framework == UMA_FRAMEWORK_MEGATRON || train->framework == UMA_FRAMEWORK_TORCHTITAN;
+    bool pretraining = uma_training_is_pretrainer(train);
     bool zero = train->shard == UMA_SHARD_ZERO1 || train->shard == UMA_SHARD_ZERO2 || train->shard == UMA_SHARD_ZERO3;
     if (train->shard == UMA_SHARD_NONE && !pretraining && uma_training_data_parallel(train) > 1)
         train->shard = UMA_SHARD_DDP;

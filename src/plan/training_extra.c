@@ -4,16 +4,12 @@
  */
 #include "plan/training_parts.h"
 
-static uint64_t at_least(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 /* trl/trainer/grpo_config.py: a batch of completions is generated for steps_per_generation micro batches (gradient_accumulation_steps
  * unless given), and holds whole groups. */
 uint64_t uma_training_completions(const struct uma_train *train) {
-    uint64_t ranks = at_least(uma_training_data_parallel(train), 1);
+    uint64_t ranks = uma_training_data_parallel(train);
     uint64_t group = uma_divide_up(train->group_size > 0 ? train->group_size : 8, ranks);
-    return at_least(uma_times(at_least(train->batch, 1), at_least(train->accumulation, 1)), group);
+    return MAX_OF(uma_times(MAX_OF(train->batch, 1u), MAX_OF(train->accumulation, 1u)), group);
 }
 
 void uma_training_rollout_of(const struct uma_training_job *job, struct uma_training_rollout *ret_rollout) {
@@ -42,7 +38,7 @@ uint64_t uma_training_images_kept(const struct uma_training_job *job) {
     const struct uma_train *train = job->train;
     if (train->images == 0 || !model->has_vision || model->vision_tokens == 0)
         return 0;
-    uint64_t batch = at_least(train->batch, 1),
+    uint64_t batch = MAX_OF(train->batch, 1u),
              unit = uma_times(uma_times(batch, train->images), uma_times(model->vision_tokens, model->vision_hidden));
     bool frozen = train->freeze_vision || train->method != UMA_METHOD_FULL;
     uint64_t layer = uma_times(unit, 34), layers = model->vision_layers;

@@ -10,10 +10,6 @@
 #include "plan/loading.h"
 #include "plan/training_parts.h"
 
-static bool sixteen_bits_or_more(enum uma_format format) {
-    return format == UMA_FORMAT_UNKNOWN || uma_format_bits(format) > 15;
-}
-
 /* The widest layer's linears in 16 bits. */
 static uint64_t layer_bytes(const struct uma_model *model) {
     uint64_t largest = 0;
@@ -26,14 +22,6 @@ static uint64_t layer_bytes(const struct uma_model *model) {
         largest = params > largest ? params : largest;
     }
     return uma_times(largest, 2);
-}
-
-static uint64_t weights_of(const struct uma_estimate *estimate) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < estimate->term_count; i++)
-        if (estimate->terms[i].group == UMA_TERM_WEIGHTS)
-            bytes = uma_plus(bytes, estimate->terms[i].bytes);
-    return bytes;
 }
 
 /* All ranks' weights in the format of the job, as one process holds them before FSDP divides them. */
@@ -64,20 +52,20 @@ static uint64_t growth_bytes(const struct uma_model *model, const struct uma_tra
     bool own = true; /* the checkpoint's format is the job's */
     for (unsigned c = UMA_CLASS_ATTENTION; c <= UMA_CLASS_EXPERTS; c++)
         if (model->totals[c].params > 0 && format != UMA_FORMAT_UNKNOWN && format != model->class_format[c] &&
-            !(uma_format_bits(format) == 16 && sixteen_bits_or_more(model->class_format[c])))
+            !(uma_format_bits(format) == 16 && !uma_training_is_quantised(model->class_format[c])))
             own = false;
     if (own)
         return 0;
     if (train->shard == UMA_SHARD_FSDP && uma_training_data_parallel(train) > 1 && train->loader != UMA_LOADER_STREAMED)
         return whole_model(model, format);
-    return sixteen_bits_or_more(format) ? uma_times(uma_load_largest_tensor(model), 2) : layer_bytes(model);
+    return uma_training_is_quantised(format) ? layer_bytes(model) : uma_times(uma_load_largest_tensor(model), 2);
 }
 
 void uma_training_load(const struct uma_model *model, const struct uma_train *train, struct uma_estimate *estimate) {
     if (train->loader == UMA_LOADER_DEFAULT) /* random weights: nothing is read */
         return;
     struct uma_load load;
-    uma_plan_load(model, UMA_ENGINE_TRANSFORMERS, train->loader, uma_plus(weights_of(estimate), estimate->context),
+    uma_plan_load(model, UMA_ENGINE_TRANSFORMERS, train->loader, uma_plus(estimate->groups[UMA_TERM_WEIGHTS], estimate->context),
                   train->read_bytes_per_second, &load);
     load.growth = growth_bytes(model, train);
     load.peak = uma_plus(load.peak, load.growth);

@@ -103,6 +103,10 @@ uint64_t uma_training_images_kept(const struct uma_training_job *job); /* of all
 
 /* Bytes that one trained parameter costs the optimizer between steps, its weights and gradients in `precision` bytes each. */
 double uma_training_optimizer_bytes(enum uma_optimizer optimizer, unsigned precision);
+/* Held in less than 16 bits; what nothing is known of is not. */
+static inline bool uma_training_is_quantised(enum uma_format format) {
+    return format != UMA_FORMAT_UNKNOWN && uma_format_bits(format) < 15;
+}
 /* A job's quantised format: what the linears are held in; UNKNOWN when as the checkpoint has them. */
 enum uma_format uma_training_weight_format(const struct uma_model *model, const struct uma_train *train);
 /* Whether the linear has an adapter in this job. */

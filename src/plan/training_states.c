@@ -14,15 +14,11 @@ static bool linear_class(enum uma_class class_) {
     return class_ == UMA_CLASS_ATTENTION || class_ == UMA_CLASS_MIXER || class_ == UMA_CLASS_MLP || class_ == UMA_CLASS_EXPERTS;
 }
 
-static bool quantised_format(enum uma_format format) {
-    return format != UMA_FORMAT_UNKNOWN && uma_format_bits(format) < 15;
-}
-
 enum uma_format uma_training_weight_format(const struct uma_model *model, const struct uma_train *train) {
     if (train->weights != UMA_FORMAT_UNKNOWN)
         return train->weights;
     for (unsigned c = 0; c < UMA_CLASS_COUNT; c++) {
-        if (!linear_class((enum uma_class)c) || model->totals[c].params == 0 || !quantised_format(model->class_format[c]))
+        if (!linear_class((enum uma_class)c) || model->totals[c].params == 0 || !uma_training_is_quantised(model->class_format[c]))
             continue;
         /* transformers cannot train through MXFP4 (quantizer_mxfp4.py: "please consider dequantizing", Mxfp4Config(dequantize=True)) */
         if (model->class_format[c] == UMA_FORMAT_MXFP4)
@@ -122,18 +118,18 @@ static void weights(struct uma_training_job *job) {
     const struct uma_model *model = job->model;
     struct uma_training_states *states = &job->states;
     enum uma_format format = uma_training_weight_format(model, job->train);
-    bool quantise = quantised_format(format);
+    bool quantise = uma_training_is_quantised(format);
     for (unsigned c = 0; c < UMA_CLASS_COUNT; c++) {
         uint64_t params = model->totals[c].params, bytes = model->totals[c].bytes;
         enum uma_format own = model->class_format[c];
         bool linear = linear_class((enum uma_class)c);
-        if (format == UMA_FORMAT_UNKNOWN && quantised_format(own))
+        if (format == UMA_FORMAT_UNKNOWN && uma_training_is_quantised(own))
             ; /* as stored */
         else if (quantise && linear)
             bytes = uma_format_bytes(format, params);
         else /* quantisers leave embeddings, lm_head, norms, routers and towers alone; torch loads them in 16 bits */
             bytes = uma_times(params, (!quantise && format == UMA_FORMAT_F32) ? 4 : 2);
-        if (linear && (quantise || quantised_format(own))) {
+        if (linear && (quantise || uma_training_is_quantised(own))) {
             states->quantised = true;
             /* one byte per 64 values (NF4, double quantisation) or two per 128 (GPTQ, AWQ) and the zeros: about 1/64 */
             if ((quantise ? format : own) != UMA_FORMAT_GPTQ4_CHANNEL) /* which has one scale for a whole row */
