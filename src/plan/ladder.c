@@ -2,7 +2,7 @@
 #include "plan/ladder.h"
 
 #include "base/units.h"
-#include "plan/estimate.h"
+#include "plan/serving.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,11 +31,13 @@ static bool judge(const struct climb *climb, const struct uma_model *model, cons
     return true;
 }
 
-static struct uma_advice *rung_add(struct climb *climb, enum uma_rung rung, const char *format, va_list arguments) UMA_PRINTF(3, 0);
-static struct uma_advice *rung_add(struct climb *climb, enum uma_rung rung, const char *format, va_list arguments) {
+/* A rung that leads to this estimate. There must be room; the caller writes its action. */
+static struct uma_advice *rung_add(struct climb *climb, enum uma_rung rung, uint64_t saves, const struct uma_estimate *estimate,
+                                   const struct uma_fit *fit) {
     struct uma_advice *advice = &climb->ladder->advice[climb->ladder->count++];
-    *advice = (struct uma_advice){ .rung = rung };
-    vsnprintf(advice->action, sizeof advice->action, format, arguments);
+    *advice = (struct uma_advice){
+        .rung = rung, .saves = saves, .then_total = estimate->total, .then_need = fit->need, .then_fits = fit->fits == UMA_YES
+    };
     return advice;
 }
 
@@ -46,14 +48,11 @@ static bool rung_try(struct climb *climb, const struct uma_plan_job *changed, en
     struct uma_fit fit;
     if (climb->ladder->count == UMA_ADVICE_MAX || !judge(climb, climb->model, changed, &estimate, &fit) || fit.need >= climb->fit.need)
         return false;
+    struct uma_advice *advice = rung_add(climb, rung, climb->fit.need - fit.need, &estimate, &fit);
     va_list arguments;
     va_start(arguments, format);
-    struct uma_advice *advice = rung_add(climb, rung, format, arguments);
+    vsnprintf(advice->action, sizeof advice->action, format, arguments);
     va_end(arguments);
-    advice->saves = climb->fit.need - fit.need;
-    advice->then_total = estimate.total;
-    advice->then_need = fit.need;
-    advice->then_fits = fit.fits == UMA_YES;
     climb->job = *changed;
     climb->estimate = estimate;
     climb->fit = fit;
@@ -62,23 +61,13 @@ static bool rung_try(struct climb *climb, const struct uma_plan_job *changed, en
 
 /* ---- rungs of both kinds ------------------------------------------------------------------------------------ */
 
-static void flush_add(struct climb *climb, uint64_t bytes, const char *format, ...) UMA_PRINTF(3, 4);
-static void flush_add(struct climb *climb, uint64_t bytes, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    struct uma_advice *advice = rung_add(climb, UMA_RUNG_FLUSH, format, arguments);
-    va_end(arguments);
-    advice->saves = bytes;
-    advice->then_total = climb->estimate.total;
-    advice->then_need = climb->fit.need;
-    advice->then_fits = climb->fit.fits == UMA_YES;
-}
-
 /* The driver takes whole free pages: what `available` counts as reclaimable must be free before, or be reclaimed in time. */
 static void flush(struct climb *climb, struct uma_u64 now, struct uma_u64 reclaimable) {
-    if (uma_usable(now.validity) && uma_usable(reclaimable.validity) && now.value < climb->fit.need && reclaimable.value >= UMA_GIB)
-        flush_add(climb, reclaimable.value,
-                  "flush the page cache before the launch (sync; sudo sysctl vm.drop_caches=1): CUDA allocates from free memory");
+    if (!uma_usable(now.validity) || !uma_usable(reclaimable.validity) || now.value >= climb->fit.need || reclaimable.value < UMA_GIB)
+        return;
+    struct uma_advice *advice = rung_add(climb, UMA_RUNG_FLUSH, reclaimable.value, &climb->estimate, &climb->fit);
+    snprintf(advice->action, sizeof advice->action,
+             "flush the page cache before the launch (sync; sudo sysctl vm.drop_caches=1): CUDA allocates from free memory");
 }
 
 /* An engine takes its share whether it needs it or not: a smaller one is the first thing to try. In steps of 0.01, as they are given. */
@@ -118,12 +107,7 @@ static void smaller_model(struct climb *climb) {
     if (climb->ladder->count == UMA_ADVICE_MAX || half.params == 0 || uma_model_from_shape(&half, &model, NULL) < 0)
         return;
     if (judge(climb, model, &climb->job, &estimate, &fit) && fit.need < climb->fit.need) {
-        struct uma_advice *advice = &climb->ladder->advice[climb->ladder->count++];
-        *advice = (struct uma_advice){ .rung = UMA_RUNG_MODEL,
-                                       .saves = climb->fit.need - fit.need,
-                                       .then_total = estimate.total,
-                                       .then_need = fit.need,
-                                       .then_fits = fit.fits == UMA_YES };
+        struct uma_advice *advice = rung_add(climb, UMA_RUNG_MODEL, climb->fit.need - fit.need, &estimate, &fit);
         snprintf(advice->action, sizeof advice->action, "a smaller model: one of half the size, %.3g B parameters",
                  (double)half.params / 1e9);
     }
@@ -258,7 +242,7 @@ static void serve_sizes(struct climb *climb) {
 
 static void serve_settings(struct climb *climb) {
     struct uma_plan_job changed = climb->job;
-    bool ggml = changed.serve.engine == UMA_ENGINE_LLAMA_CPP || changed.serve.engine == UMA_ENGINE_OLLAMA;
+    bool ggml = uma_serve_reads_gguf(changed.serve.engine);
     enum uma_format eight = ggml ? UMA_FORMAT_Q8_0 : UMA_FORMAT_FP8;
     if (uma_format_bits(changed.serve.key_format) > 9 || changed.serve.key_format == UMA_FORMAT_UNKNOWN) {
         changed.serve.key_format = changed.serve.value_format = eight;
@@ -284,7 +268,7 @@ static void serve_method(struct climb *climb) {
     double bits = changed.serve.weights != UMA_FORMAT_UNKNOWN ? uma_format_bits(changed.serve.weights)
                   : params                                    ? (double)uma_model_bytes(climb->model) * 8 / (double)params
                                                               : 16;
-    bool ggml = changed.serve.engine == UMA_ENGINE_LLAMA_CPP || changed.serve.engine == UMA_ENGINE_OLLAMA;
+    bool ggml = uma_serve_reads_gguf(changed.serve.engine);
     enum uma_format four = ggml ? UMA_FORMAT_Q4_K : UMA_FORMAT_NVFP4;
     if (bits > 9) {
         changed.serve.weights = ggml ? UMA_FORMAT_Q8_0 : UMA_FORMAT_FP8;
