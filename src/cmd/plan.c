@@ -5,6 +5,7 @@
 #include "cmd/layout.h"
 #include "plan/estimate.h"
 #include "plan/model/structure.h"
+#include "plan/serving.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -101,7 +102,7 @@ static int library_format(enum uma_engine engine, struct uma_model *model, struc
  */
 static int checkpoint_format(struct uma_plan_request *request, struct uma_model *model, struct uma_error *err) {
     struct uma_serve *serve = &request->job.serve;
-    bool ggml = serve->engine == UMA_ENGINE_LLAMA_CPP || serve->engine == UMA_ENGINE_OLLAMA;
+    bool ggml = uma_serve_reads_gguf(serve->engine);
     if (!request->job.serving)
         return 0;
     if (!request->file_type)
@@ -138,44 +139,46 @@ int uma_plan_model_open(struct uma_plan_request *request, struct uma_model **ret
     return 0;
 }
 
-/* A size, or a model's bytes; with a cache of its own where `kv` says how. */
-static int companion(const char *what, const char *value, const struct uma_kv_options *kv, uint64_t *ret_bytes, struct uma_error *err) {
+/* A size, or a model, which is the caller's then. */
+static int companion_open(const char *what, const char *value, uint64_t *ret_bytes, struct uma_model **ret_model, struct uma_error *err) {
     struct stat st;
     uint64_t bytes;
     if (stat(value, &st) < 0 && uma_parse_size(value, &bytes, NULL) == 0) {
         *ret_bytes = bytes;
         return 0;
     }
-    struct uma_model *model = NULL;
     struct uma_error inner = { 0 };
-    int r = uma_model_open(value, &model, &inner);
-    if (r < 0)
-        return uma_error_text(err, -r, "--%s: neither a size nor a model: %s", what, inner.text);
-    bytes = uma_model_bytes(model);
-    if (kv) {
-        struct uma_kv cache;
-        uma_kv_cache(model, kv, &cache);
-        bytes = uma_plus(bytes, cache.total);
-    }
-    (void)uma_model_free(model);
-    *ret_bytes = bytes;
-    return 0;
+    int r = uma_model_open(value, ret_model, &inner);
+    return r < 0 ? uma_error_text(err, -r, "--%s: neither a size nor a model: %s", what, inner.text) : 0;
 }
 
-static int companions(struct uma_plan_request *request, struct uma_error *err) {
+/* Once for all cells of a sweep: files are read here. */
+static int companions_open(struct uma_plan_request *request, struct uma_error *err) {
     struct uma_serve *serve = &request->job.serve;
     int r = 0;
-    if (request->projector)
-        r = companion("projector", request->projector, NULL, &serve->projector_bytes, err);
-    if (r >= 0 && request->draft) {
-        struct uma_kv_options kv = { .engine = serve->engine,
-                                     .key_format = serve->key_format,
-                                     .value_format = serve->value_format,
-                                     .context = serve->context,
-                                     .sequences = serve->sequences };
-        r = companion("draft", request->draft, &kv, &serve->draft_bytes, err);
+    if (request->projector) {
+        struct uma_model *projector = NULL;
+        r = companion_open("projector", request->projector, &serve->projector_bytes, &projector, err);
+        if (projector)
+            serve->projector_bytes = uma_model_bytes(projector);
+        (void)uma_model_free(projector);
     }
+    if (r >= 0 && request->draft)
+        r = companion_open("draft", request->draft, &serve->draft_bytes, &request->draft_model, err);
     return r;
+}
+
+/* A drafter keeps a cache of its own, as long and as many as the job's. */
+static void draft_count(struct uma_plan_request *request) {
+    struct uma_serve *serve = &request->job.serve;
+    struct uma_kv_options options = { .engine = serve->engine,
+                                      .key_format = serve->key_format,
+                                      .value_format = serve->value_format,
+                                      .context = serve->context,
+                                      .sequences = serve->sequences };
+    struct uma_kv cache;
+    uma_kv_cache(request->draft_model, &options, &cache);
+    serve->draft_bytes = uma_plus(uma_model_bytes(request->draft_model), cache.total);
 }
 
 /* ---- the answer --------------------------------------------------------------------------------------------- */
@@ -214,15 +217,15 @@ int uma_plan_answer_build(struct uma_plan_request *request, const struct uma_mod
         uma_serve_defaults(model, &request->job.serve);
     else
         uma_train_defaults(model, &request->job.train);
-    int r = companions(request, err);
-    if (r >= 0)
-        r = uma_plan_job_estimate(model, &request->job, &answer->estimate, err);
+    if (request->draft_model)
+        draft_count(request);
+    int r = uma_plan_job_estimate(model, &request->job, &answer->estimate, err);
     if (r < 0)
         return r;
     uma_fit_judge(&answer->estimate, budget, &answer->fit);
-    answer->anchor = uma_anchor_nearest(model, &request->job);
-    answer->targets = matrices_of(model);
     if (advise) {
+        answer->anchor = uma_anchor_nearest(model, &request->job);
+        answer->targets = matrices_of(model);
         uma_plan_limits(model, &request->job, budget, &answer->limits);
         uma_ladder_climb(model, &request->job, budget, answer->now, answer->reclaimable, &answer->ladder);
         capacity(request, model, answer);
@@ -290,6 +293,9 @@ static int plan_model(struct uma_plan_request *request, const struct uma_model *
     int r = budget_find(request, &answer, &err);
     if (r < 0)
         return uma_command_fail("plan", UMA_EXIT_UNKNOWN, &err);
+    r = companions_open(request, &err);
+    if (r < 0)
+        return uma_command_fail("plan", fault_status(r, true), &err);
     r = request->sweep ? uma_plan_sweep(request, model, answer.fit.budget, &text, &err)
                        : uma_plan_answer_build(request, model, true, &answer, &err);
     if (r < 0)
@@ -307,6 +313,7 @@ static int plan(struct uma_plan_request *request) {
         return uma_command_fail("plan", fault_status(r, !request->model_path), &err);
     int status = plan_model(request, model);
     (void)uma_model_free(model);
+    request->draft_model = uma_model_free(request->draft_model);
     return status;
 }
 

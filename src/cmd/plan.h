@@ -16,6 +16,7 @@ struct uma_plan_request {
     struct uma_shape shape;
     const char *model_path;        /* --model */
     const char *projector, *draft; /* a file, a model or a size */
+    struct uma_model *draft_model; /* what --draft names, once it is opened; NULL where it is a size. The command's, freed by it */
     const char *file_type;         /* --dtype as given, where it may be a type of GGUF files */
     const char *sweep;             /* --sweep text */
     struct uma_u64 budget;         /* --budget */

@@ -124,10 +124,7 @@ static void verdict_json(struct uma_json *json, const struct uma_plan_answer *an
     const struct uma_fit *fit = &answer->fit;
     uma_json_u64(json, "budget", fit->budget);
     uma_json_truth(json, "fits", fit->fits);
-    if (uma_usable(fit->budget.validity))
-        uma_json_signed(json, "margin", fit->margin);
-    else
-        uma_json_null(json, "margin");
+    uma_json_i64(json, "margin", (struct uma_i64){ fit->margin, fit->budget.validity });
     uma_json_unsigned(json, "need", fit->need);
     uma_json_bool(json, "close", fit->close);
     uma_json_begin_object(json, "limits", true);
@@ -195,32 +192,28 @@ static void warnings_json(struct uma_json *json, const struct uma_plan_answer *a
     uma_json_end_array(json);
 }
 
-static void members(struct uma_json *json, const struct uma_plan_answer *answer) {
-    const struct uma_plan_job *job = &answer->request->job;
-    model_json(json, answer);
-    uma_json_string(json, "kind", job->serving ? "serve" : "train");
-    uma_json_begin_object(json, "assumed", false);
-    if (job->serving)
-        serve_json(json, &job->serve);
-    else
-        train_json(json, &job->train, answer->targets);
-    uma_json_end_object(json);
-    estimate_json(json, &answer->estimate);
-    verdict_json(json, answer);
-    uma_json_begin_object(json, "capacity", true);
-    uma_json_u64(json, "kv_bytes", answer->capacity.kv_bytes);
-    uma_json_u64(json, "tokens", answer->capacity.tokens);
-    uma_json_u64(json, "sequences", answer->capacity.sequences);
-    uma_json_end_object(json);
-    advice_json(json, answer);
-    terms_json(json, &answer->estimate);
-    warnings_json(json, answer);
-}
-
 void uma_plan_json(struct uma_text *text, const struct uma_plan_answer *answer) {
     struct uma_json json = { .text = text };
+    const struct uma_plan_job *job = &answer->request->job;
     uma_json_begin_object(&json, NULL, false);
     uma_json_string(&json, "schema", "umactl.plan/1");
-    members(&json, answer);
+    model_json(&json, answer);
+    uma_json_string(&json, "kind", job->serving ? "serve" : "train");
+    uma_json_begin_object(&json, "assumed", false);
+    if (job->serving)
+        serve_json(&json, &job->serve);
+    else
+        train_json(&json, &job->train, answer->targets);
+    uma_json_end_object(&json);
+    estimate_json(&json, &answer->estimate);
+    verdict_json(&json, answer);
+    uma_json_begin_object(&json, "capacity", true);
+    uma_json_u64(&json, "kv_bytes", answer->capacity.kv_bytes);
+    uma_json_u64(&json, "tokens", answer->capacity.tokens);
+    uma_json_u64(&json, "sequences", answer->capacity.sequences);
+    uma_json_end_object(&json);
+    advice_json(&json, answer);
+    terms_json(&json, &answer->estimate);
+    warnings_json(&json, answer);
     uma_json_end_object(&json);
 }

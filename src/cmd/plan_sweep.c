@@ -132,10 +132,7 @@ static void cell_json(struct uma_json *json, const struct sweep *sweep, const si
     uma_json_unsigned(json, "device", answer->estimate.device);
     uma_json_unsigned(json, "load_peak", answer->estimate.load.peak);
     uma_json_truth(json, "fits", answer->fit.fits);
-    if (uma_usable(answer->fit.budget.validity))
-        uma_json_signed(json, "margin", answer->fit.margin);
-    else
-        uma_json_null(json, "margin");
+    uma_json_i64(json, "margin", (struct uma_i64){ answer->fit.margin, answer->fit.budget.validity });
     uma_json_end_object(json);
 }
 
