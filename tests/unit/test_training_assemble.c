@@ -31,15 +31,7 @@ static bool has_term(const struct uma_estimate *estimate, const char *what) {
 /* fms-acceleration, A100-80GB, packed 4096, LoRA r 16 on q, k, v, o (scripts/benchmarks/refs/a100_80gb*.csv). */
 static void adapters_on_one_gpu(void **state) {
     (void)state;
-    struct uma_train train = { .method = UMA_METHOD_LORA,
-                               .weights = UMA_FORMAT_BF16,
-                               .rank = 16,
-                               .targets = QKVO,
-                               .batch = 8,
-                               .seq = 4096,
-                               .autocast = UMA_YES,
-                               .loss = UMA_LOSS_FUSED,
-                               .checkpointing = UMA_CHECKPOINTING_ON };
+    struct uma_train train = FMS_LORA(.loss = UMA_LOSS_FUSED, .checkpointing = UMA_CHECKPOINTING_ON);
     struct uma_estimate e = plan(&LLAMA_3_8B, &train);
     assert_near(e.total, GIB(54.9643), 0.5);
     assert_true(has_term(&e, "logits and their gradient"));
@@ -60,16 +52,7 @@ static void adapters_on_one_gpu(void **state) {
 
 static void sharded_adapters(void **state) {
     (void)state;
-    struct uma_train train = { .method = UMA_METHOD_LORA,
-                               .weights = UMA_FORMAT_BF16,
-                               .rank = 16,
-                               .targets = QKVO,
-                               .batch = 8,
-                               .seq = 4096,
-                               .autocast = UMA_YES,
-                               .loss = UMA_LOSS_FUSED_LINEAR,
-                               .gpus_per_node = 4,
-                               .shard = UMA_SHARD_FSDP };
+    struct uma_train train = FMS_LORA(.loss = UMA_LOSS_FUSED_LINEAR, .gpus_per_node = 4, .shard = UMA_SHARD_FSDP);
     struct uma_estimate e = plan(&LLAMA_3_8B, &train);
     assert_near(e.total, GIB(29.8059), 0.2);
     assert_true(has_term(&e, "gradients held by FSDP"));

@@ -16,15 +16,7 @@ static bool warned(const struct uma_estimate *estimate, const char *words) {
 static void what_is_open_widens(void **state) {
     (void)state;
     _cleanup_model_ struct uma_model *model = dense_model(&LLAMA_3_8B);
-    struct uma_train stated = { .method = UMA_METHOD_LORA,
-                                .weights = UMA_FORMAT_BF16,
-                                .rank = 16,
-                                .targets = QKVO,
-                                .batch = 8,
-                                .seq = 4096,
-                                .autocast = UMA_YES,
-                                .loss = UMA_LOSS_FULL,
-                                .checkpointing = UMA_CHECKPOINTING_ON };
+    struct uma_train stated = FMS_LORA(.loss = UMA_LOSS_FULL, .checkpointing = UMA_CHECKPOINTING_ON);
     struct uma_train open = { .method = UMA_METHOD_LORA };
     struct uma_estimate narrow, wide;
     assert_int_equal(uma_plan_train(model, &stated, &narrow, NULL), 0);
@@ -39,15 +31,7 @@ static void what_is_open_widens(void **state) {
 static void the_interval_of_a_job_stated_whole(void **state) {
     (void)state;
     _cleanup_model_ struct uma_model *model = dense_model(&LLAMA_3_8B);
-    struct uma_train train = { .method = UMA_METHOD_LORA,
-                               .weights = UMA_FORMAT_BF16,
-                               .rank = 16,
-                               .targets = QKVO,
-                               .batch = 8,
-                               .seq = 4096,
-                               .autocast = UMA_YES,
-                               .loss = UMA_LOSS_FUSED_LINEAR,
-                               .checkpointing = UMA_CHECKPOINTING_ON };
+    struct uma_train train = FMS_LORA(.loss = UMA_LOSS_FUSED_LINEAR, .checkpointing = UMA_CHECKPOINTING_ON);
     struct uma_estimate e;
     assert_int_equal(uma_plan_train(model, &train, &e, NULL), 0);
     uint64_t moving = 0;

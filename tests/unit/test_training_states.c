@@ -15,14 +15,7 @@ static uint64_t between(const struct dense_shape *shape, const struct uma_train 
 
 static void lora_in_16_bits_and_quantised(void **state) {
     (void)state;
-    struct uma_train train = { .method = UMA_METHOD_LORA,
-                               .weights = UMA_FORMAT_BF16,
-                               .rank = 16,
-                               .targets = QKVO,
-                               .batch = 8,
-                               .seq = 4096,
-                               .autocast = UMA_YES,
-                               .loss = UMA_LOSS_FUSED_LINEAR };
+    struct uma_train train = FMS_LORA(.loss = UMA_LOSS_FUSED_LINEAR);
     assert_near(between(&LLAMA_3_8B, &train), GIB(15.1265), 0.1);
     assert_near(between(&MISTRAL_7B, &train), GIB(13.6574), 0.1);
     train.method = UMA_METHOD_QLORA;

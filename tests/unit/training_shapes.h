@@ -49,6 +49,13 @@ static inline struct uma_model *dense_model(const struct dense_shape *shape) {
 #define GIB(x) ((double)(x)*1073741824.0)
 enum { QKVO = 1 << UMA_LINEAR_Q | 1 << UMA_LINEAR_K | 1 << UMA_LINEAR_V | 1 << UMA_LINEAR_O };
 
+/* fms-acceleration's LoRA runs with mixed precision: r 16 on q, k, v, o, 8 packed sequences of 4096 a step; and what else a run had. */
+#define FMS_LORA(...)                                                                                                                      \
+    {                                                                                                                                      \
+        .method = UMA_METHOD_LORA, .weights = UMA_FORMAT_BF16, .rank = 16, .targets = QKVO, .batch = 8, .seq = 4096, .autocast = UMA_YES,  \
+        __VA_ARGS__                                                                                                                        \
+    }
+
 /* Within so many percent. */
 #define assert_near(value, expected, percent)                                                                                              \
     do {                                                                                                                                   \

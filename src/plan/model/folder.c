@@ -348,9 +348,9 @@ int uma_folder_read(const char *path, struct uma_model **ret_model, struct uma_f
 }
 
 int uma_folder_read_single(const char *path, struct uma_model **ret_model, struct uma_error *err) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = uma_folder_file_name(path);
     _cleanup_free_
-    char *folder = slash ? strndup(path, (size_t)MAX_OF(slash - path, 1)) : strdup(".");
+    char *folder = uma_folder_of(path);
     _cleanup_reading_ struct reading reading = { .path = folder, .folder = -1 };
     if (!folder)
         return uma_error_set(err, ENOMEM, "%s", path);

@@ -31,6 +31,9 @@ enum { UMA_FOLDER_VALUES_MAX = 200000 };
 int uma_folder_open_file(int folder, const char *name, const char *path, int *ret_fd, uint64_t *ret_size, struct uma_error *err);
 /* The same, read whole: at most `max` bytes, -EFBIG beyond. */
 int uma_folder_read_file(int folder, const char *name, const char *path, uint64_t max, struct uma_text *into, struct uma_error *err);
+/* What follows the last slash of a path; and the folder that stands before it, "." without one: malloc'ed, NULL when out of memory. */
+const char *uma_folder_file_name(const char *path);
+char *uma_folder_of(const char *path);
 /* "FOLDER/NAME", for messages; malloc'ed. NULL when out of memory. */
 char *uma_folder_path(const char *folder, const char *name);
 

@@ -7,6 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *uma_folder_file_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *uma_folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
 char *uma_folder_path(const char *folder, const char *name) {
     char *path = NULL;
     const char *slash = *folder && folder[strlen(folder) - 1] == '/' ? "" : "/";

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/estimate.h"
+#include "plan/model/folder.h"
 #include "plan/model/gguf_layers.h"
 #include "plan/model/gguf_types.h"
 #include "plan/model/structure.h"
@@ -180,7 +181,7 @@ static int scan_all(const char *path, struct collection *c, struct uma_error *er
 
 static int fill_names(struct uma_model *model, const char *path, const struct collection *c, struct uma_error *err) {
     const struct uma_gguf_metadata *m = &c->metadata;
-    const char *slash = strrchr(path, '/'), *file_type = m->has_file_type ? uma_gguf_file_type_name(m->file_type) : NULL;
+    const char *file_type = m->has_file_type ? uma_gguf_file_type_name(m->file_type) : NULL;
     enum uma_format most = UMA_FORMAT_UNKNOWN;
     uint64_t params = 0;
     for (unsigned i = 0; i < UMA_CLASS_COUNT; i++)
@@ -197,9 +198,7 @@ static int fill_names(struct uma_model *model, const char *path, const struct co
         snprintf(source, sizeof source, "tensors of %s", path);
     else
         snprintf(source, sizeof source, "tensors of %u files: %s", c->file_count, path);
-    if (uma_model_string(&model->name, m->name[0] ? m->name
-                                       : slash    ? slash + 1
-                                                  : path) < 0 ||
+    if (uma_model_string(&model->name, m->name[0] ? m->name : uma_folder_file_name(path)) < 0 ||
         uma_model_string(&model->architecture, m->architecture[0] ? m->architecture : "unknown") < 0 ||
         uma_model_string(&model->source, source) < 0 || (file_type && uma_model_string(&model->quantisation, file_type) < 0))
         return uma_error_set(err, ENOMEM, "cannot keep the model in %s", path);

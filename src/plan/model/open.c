@@ -16,17 +16,6 @@ enum { STEPS_MAX = 2 };
 
 static int open_any(const char *path, unsigned steps, struct uma_model **ret_model, struct uma_error *err);
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* The folder of a file; malloc'ed, NULL when out of memory. */
-static char *folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return !slash ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
 /* ---- folders ------------------------------------------------------------------------------------------------ */
 
 /* The adapter's numbers go onto its base model. */
@@ -82,9 +71,9 @@ static int open_config(const char *path, struct uma_model **ret_model, struct um
     if (r == 0)
         r = uma_folder_config_check(text.data, text.length, path, &packing, err);
     struct uma_model *model = NULL;
-    if (r == 0 && strcmp(base_name(path), "config.json") == 0) {
+    if (r == 0 && strcmp(uma_folder_file_name(path), "config.json") == 0) {
         _cleanup_free_
-        char *folder = folder_of(path);
+        char *folder = uma_folder_of(path);
         _cleanup_close_ int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         if (fd < 0)
             return uma_error_set(err, errno, "%s", path);
@@ -115,13 +104,13 @@ static int sniff(const char *path, char ret_head[4], struct uma_error *err) {
 }
 
 static int open_file(const char *path, unsigned steps, struct uma_model **ret_model, struct uma_error *err) {
-    const char *name = base_name(path);
+    const char *name = uma_folder_file_name(path);
     char head[4];
     /* one file of a model of many, or what lies beside its weights, stands for the folder */
     if (uma_folder_name_is_numbered(name) || strncmp(name, "adapter_", 8) == 0 || strstr(name, ".safetensors.index") ||
         (strncmp(name, "pytorch_model", 13) == 0 && uma_ends_with(name, ".bin"))) {
         _cleanup_free_
-        char *folder = folder_of(path);
+        char *folder = uma_folder_of(path);
         return folder ? open_folder(folder, steps, ret_model, err) : uma_error_set(err, ENOMEM, "%s", path);
     }
     if (uma_ends_with(name, ".safetensors"))
