@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan_configs.h"
+#include "uma_plan.h"
 
 #include <string.h>
 

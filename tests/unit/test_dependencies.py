@@ -14,7 +14,7 @@ import tempfile
 
 # What each directory of src/ may include besides itself and uma.h. The order is the program's one idea: observe, account, decide, act,
 # record, tell; reading the machine never knows of judging it, and neither knows of changing it.
-PUBLIC = ("uma.h", "uma_plan.h")
+PUBLIC = ("uma.h", "uma_model.h", "uma_plan.h")
 LIBRARY = ["base", "observe", "account", "plan"]
 ENGINE = LIBRARY + ["act", "record"]
 MAY_INCLUDE = {

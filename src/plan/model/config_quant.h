@@ -2,7 +2,7 @@
 /* config_quant.h - what a quantiser's list of module names and patterns means for a model's matrices. Pure functions of a name. */
 #pragma once
 
-#include "uma_plan.h"
+#include "uma_model.h"
 
 #define UMA_ATTENTION_ROLES                                                                                                                \
     ((uint32_t)(UMA_LINEAR_BIT(UMA_LINEAR_Q) | UMA_LINEAR_BIT(UMA_LINEAR_K) | UMA_LINEAR_BIT(UMA_LINEAR_V) |                               \

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "plan/model/tensor_class.h"
-#include "uma_plan.h"
+#include "uma_model.h"
 
 enum { UMA_FOLDER_NAMES_MAX = 16384 };
 /* Entries of a folder that are looked at: more is no model's folder, and reading on would take seconds. */

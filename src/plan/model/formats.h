@@ -2,7 +2,7 @@
 /* formats.h - names of GGUF file types, for what llama-quantize's recipes make of a model. Pure. */
 #pragma once
 
-#include "uma_plan.h"
+#include "uma_model.h"
 
 /*
  * The file type of this name: its short form as in the table of formats.c ("q4km"), or "" for a plain tensor type without a recipe of its own

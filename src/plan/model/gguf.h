@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "uma_plan.h"
+#include "uma_model.h"
 
 /* Most bytes read. The largest headers in use (a vocabulary of 262,144 words and its merges) are some 20 MiB. */
 enum { UMA_GGUF_HEADER_MAX = 64 << 20 };

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "uma_plan.h"
+#include "uma_model.h"
 
 enum {
     UMA_GGUF_TENSORS_MAX = 1 << 18, /* the largest models have some 2,000 */

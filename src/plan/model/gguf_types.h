@@ -2,7 +2,7 @@
 /* gguf_types.h - the numbers that GGUF files give to tensor types and file types. Pure tables. */
 #pragma once
 
-#include "uma_plan.h"
+#include "uma_model.h"
 
 struct uma_ggml_type {
     uint16_t number;

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "uma_plan.h"
+#include "uma_model.h"
 
 /*
  * The manifest of "qwen3", "llama3.1:8b", "hf.co/ORG/REPO:Q4_K_M" or "DIR:NAME:TAG" (DIR: a models folder) in $OLLAMA_MODELS, ~/.ollama/models

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "uma_plan.h"
+#include "uma_model.h"
 
 /* Zeroed, with `layers` zeroed layers (at most UMA_MODEL_LAYERS_MAX; 0 is fine) and norms_per_layer 2. NULL when out of memory or beyond it. */
 struct uma_model *uma_model_new(uint32_t layers);

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "plan/model/safetensors.h"
-#include "uma_plan.h"
+#include "uma_model.h"
 
 /*
  * `vector`: the tensor has one dimension that is not 1 and is not packed (then it is a norm, a bias, a sink ... whatever its name). `model` may
