@@ -23,6 +23,9 @@
 #ifndef UMA_H
 #define UMA_H
 
+#include "uma_page_cache.h"
+#include "uma_values.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,62 +35,6 @@ extern "C" {
 #endif
 
 #define UMA_SNAPSHOT_SCHEMA "umactl.snapshot/1"
-
-/* ---- errors ------------------------------------------------------------------------------------------------- */
-
-#define UMA_ERROR_TEXT_MAX 512
-
-/* Why a function failed. Caller-owned, usually on the stack; `text` names the file and the place in it. */
-struct uma_error {
-    int code; /* negative errno, 0 when nothing failed */
-    char text[UMA_ERROR_TEXT_MAX];
-};
-
-/* ---- values ------------------------------------------------------------------------------------------------- */
-
-enum uma_validity {
-    UMA_UNKNOWN = 0, /* not read (yet) */
-    UMA_KNOWN,       /* `value` is what the source said */
-    UMA_STALE,       /* `value` is the last good answer; the source's time says how old it is */
-    UMA_ABSENT,      /* this kernel, driver or machine has no such field */
-    UMA_UNLIMITED,   /* a limit that is not set ("max") */
-    UMA_DENIED,      /* there, but not for this user */
-    UMA_UNSUPPORTED, /* the driver answered that it does not support this (NVML_ERROR_NOT_SUPPORTED) */
-    UMA_MALFORMED,   /* there, but not what its format says */
-    UMA_FAILED,      /* the read failed or timed out */
-    UMA_VALIDITY_MAX,
-};
-
-struct uma_u64 {
-    uint64_t value;
-    enum uma_validity validity;
-};
-
-struct uma_i64 {
-    int64_t value;
-    enum uma_validity validity;
-};
-
-struct uma_f64 {
-    double value;
-    enum uma_validity validity;
-};
-
-/* Three-valued truth, for "is this machine unified?". */
-enum uma_truth { UMA_MAYBE = 0, UMA_YES, UMA_NO };
-
-/* True when the number may be used: fresh, or the last good one. */
-static inline bool uma_usable(enum uma_validity v) {
-    return v == UMA_KNOWN || v == UMA_STALE;
-}
-
-/* Where a group of fields came from. */
-struct uma_source {
-    enum uma_validity validity; /* of the source as a whole */
-    int64_t time_ns;            /* when it was read; 0: never */
-    const char *path;           /* relative to the root, "proc/meminfo"; or "nvml"; NULL: never tried */
-    const char *detail;         /* what went wrong and where, or NULL */
-};
 
 /* ---- memory ------------------------------------------------------------------------------------------------- */
 
@@ -493,6 +440,7 @@ struct uma_snapshot {
     struct uma_container *containers;
     struct uma_heat heat;
     struct uma_gpus gpus;
+    struct uma_page_cache page_cache;
     struct uma_arena *arena;
 };
 
@@ -511,7 +459,8 @@ void uma_snapshot_done(struct uma_snapshot *snapshot);
 #define UMA_READ_HEAT 0x04u      /* thermal zones, hwmon, cpufreq */
 #define UMA_READ_GPU 0x08u       /* the probe's answer */
 #define UMA_READ_PLATFORM 0x10u
-#define UMA_READ_ALL 0x1fu
+#define UMA_READ_PAGE_CACHE 0x20u /* which files hold the page cache: opens every open file and every model file, tenths of a second */
+#define UMA_READ_ALL 0x1fu        /* all but the page cache's files, which cost more than the rest together */
 
 struct uma_observe_options {
     const char *root;    /* NULL: this machine; else a folder with proc/, sys/, etc/ */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * drop_caches.h - the two switches that act on the whole machine: vm.drop_caches and vm.compact_memory. Root. Dirty pages and pages in use stay.
+ */
+#pragma once
+
+#include "base/error.h"
+
+/* What is written to /proc/sys/vm/drop_caches (Documentation/admin-guide/sysctl/vm.rst). */
+enum uma_drop { UMA_DROP_PAGE_CACHE = 1, UMA_DROP_SLAB = 2 };
+
+/* `prefix`: "" for this machine, a folder in tests. -EACCES/-EPERM says that root is needed and why. */
+int uma_drop_caches(const char *prefix, enum uma_drop what, struct uma_error *err);
+int uma_compact_memory(const char *prefix, struct uma_error *err);

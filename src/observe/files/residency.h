@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * residency.h - how much of one open file is in the page cache, and only what the kernel really says. cachestat(2) (6.5) where it may be had; mincore(2)
+ * else, and only where it does not pretend: to whoever neither owns nor may write the file it says that all is resident (mm/mincore.c,
+ * can_do_mincore, since 5.2). Reads nothing of the file, changes nothing. Thread-safe.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "observe/files/mounts.h"
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+enum uma_residency_means { UMA_RESIDENCY_NONE, UMA_RESIDENCY_CACHESTAT, UMA_RESIDENCY_MINCORE };
+
+struct uma_residency {
+    struct uma_u64
+        resident; /* bytes, whole pages; UMA_DENIED: the kernel does not tell this user; UMA_ABSENT: no page cache (hugetlbfs, DAX) */
+    struct uma_u64 dirty;     /* dirty and under writeback; UMA_UNKNOWN by mincore */
+    struct uma_u64 writeback; /* under writeback alone */
+    enum uma_residency_means means;
+    const char *why; /* static: why unknown; NULL */
+};
+
+/*
+ * Of the bytes [offset, offset+length) of a regular file or block device; length 0: to the end. `st` is its fstat; `kind` its file system, because overlayfs
+ * answers cachestat(2) with zeros (the pages are the lower or upper file's) while mincore(2) on it is right. Never fails: what cannot be said is unknown.
+ */
+void uma_residency_read(int fd, const struct stat *st, enum uma_filesystem_kind kind, uint64_t offset, uint64_t length,
+                        struct uma_residency *ret_residency);
+/* May this process believe mincore(2) about such a file? Owner, CAP_FOWNER over a mapped owner, or write permission. */
+bool uma_residency_mincore_truthful(int fd, const struct stat *st);
