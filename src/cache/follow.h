@@ -20,11 +20,22 @@ enum uma_follow_means {
     UMA_FOLLOW_HELPER = 1 << 2,          /* mapped pages, by the preloaded helper inside the job */
 };
 
+/*
+ * Helpers inside a job (src/window/protocol.h) look for their socket when they start, so it is there before the job is: listen, put the path into the job's
+ * environment (UMA_WINDOW_VARIABLE), start the job, follow it with `helpers` set, close. A helper may connect before anybody follows: its
+ * connection waits. Closing removes the socket; helpers then go on alone. Nothing but a socket "helpers" is made in the folder, which the
+ * caller makes (mode 0700, the job's user's) and removes.
+ */
+struct uma_follow_helpers;
+int uma_follow_helpers_listen(const char *folder, struct uma_follow_helpers **ret_helpers, struct uma_error *err);
+const char *uma_follow_helpers_path(const struct uma_follow_helpers *helpers); /* of the socket; lives as long as helpers */
+struct uma_follow_helpers *uma_follow_helpers_close(struct uma_follow_helpers *helpers);
+
 struct uma_follow_options {
-    pid_t pid;                 /* the job; its descendants are followed too */
-    uint64_t window;           /* bytes, 0: no window (then keep_free must be set) */
-    uint64_t keep_free;        /* bytes of MemFree, 0: no such rule */
-    const char *helper_folder; /* where helpers of this job connect (src/window/protocol.h), NULL: none */
+    pid_t pid;                          /* the job; its descendants are followed too */
+    uint64_t window;                    /* bytes, 0: no window (then keep_free must be set) */
+    uint64_t keep_free;                 /* bytes of MemFree, 0: no such rule */
+    struct uma_follow_helpers *helpers; /* of this job, listening since before it was started; NULL: none */
     const char *const *
         paths; /* only these weight files and trees; none: whatever looks like weights, and files of 64 MiB and more that are read from the beginning */
     size_t n_paths;
