@@ -24,7 +24,7 @@ struct uma_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 };
 
-extern const struct uma_command uma_command_status, uma_command_plan, uma_command_snapshot, uma_command_require, uma_command_run;
+extern const struct uma_command uma_command_status, uma_command_plan, uma_command_snapshot, uma_command_require, uma_command_run, uma_command_cache;
 
 /* Options that every reading command takes. */
 struct uma_common_options {
@@ -63,12 +63,13 @@ struct uma_option_reader {
     const struct option *options; /* ends with a zeroed entry */
     const char *letters;          /* getopt's string, beginning with ":" */
     struct uma_common_options *common;
+    bool takes_arguments; /* words that are no options are the command's own: argv[optind] and on, after the end */
     int status; /* the exit status once UMA_OPTION_STOP was returned */
 };
 
 /*
  * The next option of the command's own (optarg as getopt sets it), -1 at the end, or UMA_OPTION_STOP: --help or --version was printed or
- * a mistake was told, leave with reader->status. At the end it has refused arguments that no command here takes and --from together with
+ * a mistake was told, leave with reader->status. At the end it has refused arguments of a command that takes none and --from together with
  * --root, and taken UMACTL_ROOT where neither is given.
  */
 int uma_option_next(struct uma_option_reader *reader, int argc, char **argv);

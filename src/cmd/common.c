@@ -106,7 +106,7 @@ static int refused(struct uma_option_reader *reader, char **argv) {
 
 static int finish(struct uma_option_reader *reader, int argc, char **argv) {
     struct uma_common_options *common = reader->common;
-    if (optind < argc)
+    if (optind < argc && !reader->takes_arguments)
         return stop(reader, uma_command_usage_error(reader->command, "unexpected argument \"%.64s\"", argv[optind]));
     if (common->from && common->root)
         return stop(reader, uma_command_usage_error(reader->command, "--from and --root name two machines: give one of them"));

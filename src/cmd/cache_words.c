@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/cache.h"
+
+#include "base/units.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *uma_cache_utf8(struct uma_text *text, const char *path) {
+    uma_text_reset(text);
+    for (size_t i = 0, n = strlen(path); i < n;) {
+        size_t step = uma_utf8_sequence(path + i, n - i);
+        if (step)
+            uma_text_append_n(text, path + i, step);
+        else
+            uma_text_printf(text, "\\x%02x", (unsigned char)path[i]);
+        i += step ? step : 1;
+    }
+    return text->data ? text->data : "";
+}
+
+const char *uma_cache_process_name(const struct uma_processes *processes, int32_t pid) {
+    size_t low = 0, high = processes->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (processes->list[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < processes->n && processes->list[low].pid == pid ? processes->list[low].name : NULL;
+}
+
+static void user_text(struct uma_text *text, const struct uma_processes *processes, int32_t pid) {
+    const char *name = uma_cache_process_name(processes, pid);
+    if (name) {
+        (void)uma_text_safe(text, name, 0);
+        uma_text_char(text, ' ');
+    }
+    uma_text_printf(text, "%d", pid);
+}
+
+void uma_cache_users_text(struct uma_text *text, const struct uma_processes *processes, const int32_t *pids, size_t n, size_t columns) {
+    enum { MORE = 7 }; /* " +4096" */
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        _cleanup_text_ struct uma_text one = { 0 };
+        user_text(&one, processes, pids[i]);
+        size_t width = uma_text_columns(one.data ? one.data : "") + (i ? 2 : 0);
+        size_t room = i + 1 < n ? MORE : 0;
+        if (columns && i > 0 && used + width + room > columns) {
+            uma_text_printf(text, " +%zu", n - i);
+            return;
+        }
+        uma_text_append(text, i ? ", " : "");
+        if (columns && i == 0 && width + room > columns && columns > room) {
+            /* the number says who it is; the name gives way */
+            _cleanup_text_ struct uma_text number = { 0 };
+            uma_text_printf(&number, "%d", pids[0]);
+            const char *name = uma_cache_process_name(processes, pids[0]);
+            if (name && number.length + 2 < columns - room) {
+                (void)uma_text_safe(text, name, columns - room - number.length - 1);
+                uma_text_char(text, ' ');
+            }
+            uma_text_append(text, number.data ? number.data : "?");
+            width = columns - room;
+        } else
+            uma_text_append(text, one.data ? one.data : "?");
+        used += width;
+    }
+}
+
+void uma_cache_name_text(struct uma_text *text, const char *name, size_t columns) {
+    _cleanup_text_ struct uma_text safe = { 0 };
+    size_t width = uma_text_safe(&safe, name, 0);
+    const char *s = safe.data ? safe.data : "";
+    if (columns == 0 || width <= columns) {
+        uma_text_append(text, s);
+        return;
+    }
+    /* leave out from the front until the rest and the sign of the cut fit */
+    while (*s && width + 1 > columns) {
+        size_t step = uma_utf8_sequence(s, strnlen(s, 4));
+        char one[8] = { 0 };
+        step = step ? step : 1;
+        (void)memcpy(one, s, step);
+        width -= MIN_OF(width, uma_text_columns(one));
+        s += step;
+    }
+    uma_text_append(text, "…");
+    uma_text_append(text, s);
+}
+
+void uma_cache_age_text(struct uma_text *text, int64_t used_ns, int64_t now_ns) {
+    enum { MINUTE = 60, HOUR = 60 * MINUTE, DAY = 24 * HOUR, YEAR = 365 * DAY };
+    if (used_ns <= 0 || now_ns <= 0) {
+        uma_text_char(text, '?');
+        return;
+    }
+    int64_t s = MAX_OF(now_ns - used_ns, (int64_t)0) / UMA_SECOND_NS;
+    if (s < 2 * MINUTE)
+        uma_text_printf(text, "%d s", (int)s);
+    else if (s < 2 * HOUR)
+        uma_text_printf(text, "%d min", (int)(s / MINUTE));
+    else if (s < 2 * DAY)
+        uma_text_printf(text, "%d h", (int)(s / HOUR));
+    else if (s < 2 * (int64_t)YEAR)
+        uma_text_printf(text, "%d d", (int)(s / DAY));
+    else
+        uma_text_printf(text, "%d y", (int)(s / YEAR));
+}
+
+void uma_cache_percent_text(struct uma_text *text, struct uma_u64 part, struct uma_u64 whole) {
+    if (!uma_usable(part.validity) || !uma_usable(whole.validity)) {
+        uma_text_append(text, part.validity == UMA_ABSENT || whole.validity == UMA_ABSENT ? "-" : "?");
+        return;
+    }
+    if (whole.value == 0) {
+        uma_text_char(text, '-');
+        return;
+    }
+    /* whole pages of a file that ends within one are more than its size */
+    double percent = MIN_OF((double)part.value / (double)whole.value, 1.0) * 100;
+    if (part.value > 0 && percent < 1)
+        uma_text_append(text, "<1");
+    else if (part.value < whole.value && percent > 99)
+        uma_text_append(text, ">99");
+    else
+        uma_text_printf(text, "%d", (int)(percent + 0.5));
+}
+
+const char *uma_cache_unknown_reason(enum uma_validity validity) {
+    switch (validity) {
+    case UMA_KNOWN:
+    case UMA_STALE:
+        return NULL;
+    case UMA_DENIED:
+        return "the kernel tells it only to the file's owner and to whoever may write it";
+    case UMA_ABSENT:
+        return "it has no page cache";
+    case UMA_FAILED:
+        return "it could not be opened or measured";
+    default:
+        return "it was not looked at";
+    }
+}
