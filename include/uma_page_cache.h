@@ -40,14 +40,22 @@ struct uma_cached_file {
     struct uma_pid *open_by;
 };
 #define UMA_CACHED_FILES_MAX 1048576 /* of one reading */
-#define UMA_CACHED_PIDS_MAX 4096     /* of one file */
+/*
+ * What is kept of a reading in a snapshot: its most resident files, and so many processes of each (a library is mapped by all of them). Models lie in few
+ * large files; what 256 leave out is small, and its sums stay. A list of processes that is this long may have been longer.
+ */
+#define UMA_SNAPSHOT_CACHED_FILES 256
+#define UMA_SNAPSHOT_CACHED_PIDS 32
+#define UMA_CACHED_PIDS_MAX 4096 /* of one file */
 
 struct uma_page_cache {
     struct uma_source source;  /* UMA_UNKNOWN: not asked. detail: what was left out and why */
     struct uma_u64 total;      /* the page cache of this machine: Cached + Buffers - Shmem of the same moment */
-    struct uma_u64 explained;  /* resident bytes of the files below that are no memory files */
-    struct uma_u64 unreadable; /* files whose residency the kernel does not tell this user */
-    bool complete;             /* false: the time or the number of files ran out */
+    struct uma_u64 explained;  /* resident bytes of all files that were looked at and are no memory files, listed below or left out */
+    struct uma_u64 unreadable; /* files whose residency the kernel does not tell this user, listed or left out */
+    struct uma_u64
+        left_out;  /* files with pages in the cache that the list has no place for; UMA_UNKNOWN: nobody cut it (UMA_SNAPSHOT_CACHED_...) */
+    bool complete; /* false: the time or the number of files ran out, and there may be more than all these say */
     size_t n_files;
     struct uma_cached_file *files; /* most resident first; unknown ones behind; then by size, then by path */
 };

@@ -4,6 +4,7 @@
  * so that a new field cannot be forgotten. Sentences come last: by then the names that may stand in them are known.
  */
 #include "observe/redact.h"
+#include "observe/files/page_cache_order.h"
 #include "observe/redact_token.h"
 
 #include "base/error.h"
@@ -59,7 +60,8 @@ static void put_kind(struct uma_redactor *r, enum uma_stand_in kind, const char 
         uma_redactor_put(r, kind, s, n);
 }
 
-static void put_component(struct uma_redactor *r, const char *s, size_t n) {
+/* `ids`: what an id that is known from nowhere else names. */
+static void put_component(struct uma_redactor *r, enum uma_stand_in ids, const char *s, size_t n) {
     size_t extension = uma_token_extension(s, n), stem = n - extension;
     if (uma_token_public(s, n) || uma_token_pci(s, n) || uma_token_sensor(s, n) || (uma_token_number(s, n) && n <= 8) ||
         uma_redactor_stand_in(s, n)) {
@@ -84,8 +86,10 @@ static void put_component(struct uma_redactor *r, const char *s, size_t n) {
         uma_text_append_n(&r->out, s + stem, extension);
         return;
     }
-    if (uma_redactor_find(r, UMA_STAND_IN_CONTAINER, s, n) || uma_token_id(s, n))
+    if (uma_redactor_find(r, UMA_STAND_IN_CONTAINER, s, n))
         put_container(r, s, n);
+    else if (uma_token_id(s, n))
+        put_kind(r, uma_redactor_find(r, UMA_STAND_IN_ID, s, n) ? UMA_STAND_IN_ID : ids, s, n);
     else if (uma_redactor_find(r, UMA_STAND_IN_USER, s, n) || uma_redactor_find(r, UMA_STAND_IN_HOST, s, n))
         uma_redactor_put(r, uma_redactor_find(r, UMA_STAND_IN_USER, s, n) ? UMA_STAND_IN_USER : UMA_STAND_IN_HOST, s, n);
     else {
@@ -98,12 +102,12 @@ static void put_component(struct uma_redactor *r, const char *s, size_t n) {
     }
 }
 
-static void put_path(struct uma_redactor *r, const char *s, size_t n) {
+static void put_path(struct uma_redactor *r, enum uma_stand_in ids, const char *s, size_t n) {
     for (size_t from = 0; from <= n;) {
         const char *slash = memchr(s + from, '/', n - from);
         size_t end = slash ? (size_t)(slash - s) : n;
         if (end > from)
-            put_component(r, s + from, end - from);
+            put_component(r, ids, s + from, end - from);
         if (slash)
             uma_text_char(&r->out, '/');
         from = end + 1;
@@ -216,7 +220,7 @@ static void put_word(struct uma_redactor *r, const char *s, size_t n, bool sente
         uma_redactor_put(r, UMA_STAND_IN_EMAIL, s, end);
     else if (sentence && memchr(s, '/', end) && !uma_token_number(s, end)) {
         size_t path = before_line(s, end);
-        put_path(r, s, path);
+        put_path(r, UMA_STAND_IN_CONTAINER, s, path);
         uma_text_append_n(&r->out, s + path, end - path);
     } else if (uma_token_id(s, end))
         put_kind(r, UMA_STAND_IN_ID, s, end);
@@ -270,10 +274,19 @@ const char *uma_redact_string(struct uma_redactor *redactor, enum uma_privacy pr
         uma_redactor_put(redactor, UMA_STAND_IN_HOST, s, n);
         break;
     case UMA_PRIVACY_PATH:
-        put_path(redactor, s, n);
+        put_path(redactor, UMA_STAND_IN_CONTAINER, s, n);
         break;
+    case UMA_PRIVACY_FILE:
+        put_path(redactor, UMA_STAND_IN_ID, s, n);
+        break;
+    case UMA_PRIVACY_MODEL: {
+        size_t extension = uma_token_extension(s, n);
+        put_kind(redactor, UMA_STAND_IN_MODEL, s, n);
+        uma_text_append_n(&redactor->out, s + n - extension, uma_redactor_stand_in(s, n) ? 0 : extension);
+        break;
+    }
     case UMA_PRIVACY_UNIT:
-        put_component(redactor, s, n);
+        put_component(redactor, UMA_STAND_IN_CONTAINER, s, n);
         break;
     case UMA_PRIVACY_PROGRAM:
         put_program(redactor, s, n);
@@ -405,6 +418,8 @@ int uma_snapshot_redact(struct uma_snapshot *snapshot, struct uma_error *err) {
         return uma_error_set(err, ENOMEM, "redacting the snapshot");
     for (enum step step = STEP_LEARN; step <= STEP_TEXTS; step++)
         walk(r, step, &uma_snapshot_fields, (char *)snapshot);
+    /* where files are equal their paths decide, and those have changed */
+    uma_cached_files_sort(snapshot->page_cache.files, snapshot->page_cache.n_files);
     if (!r->failed)
         return 0;
     uma_snapshot_reset(snapshot); /* half redacted is not redacted */

@@ -3,6 +3,7 @@
  * Documents: the text's size and depth are bounded before jansson builds a tree of it, the schema is checked before its members are, and
  * the parts are checked against each other at the end.
  */
+#include "observe/files/page_cache_order.h"
 #include "observe/snapshot_json.h"
 #include "observe/snapshot_parse.h"
 
@@ -111,8 +112,9 @@ static int by_pid(const void *a, const void *b) {
     return (p->pid > q->pid) - (p->pid < q->pid);
 }
 
-/* What one table cannot say: indexes into other lists, and the order of processes that searches rely on. */
+/* What one table cannot say: indexes into other lists, and the order of files and of processes that searches rely on. */
 static int check_whole(const char *file, struct uma_snapshot *s, struct uma_error *err) {
+    uma_cached_files_sort(s->page_cache.files, s->page_cache.n_files);
     bool sorted = true;
     for (size_t i = 0; i < s->processes.n; i++) {
         const struct uma_process *p = &s->processes.list[i];
@@ -166,5 +168,20 @@ int uma_gpus_parse(const char *text, size_t length, const char *file, struct uma
     if (r < 0)
         return r;
     *ret_gpus = gpus;
+    return 0;
+}
+
+int uma_page_cache_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, struct uma_page_cache *ret_cache,
+                         struct uma_error *err) {
+    _cleanup_json_ json_t *json = NULL;
+    int r = load(file, text, length, &json, err);
+    if (r < 0)
+        return r;
+    struct uma_page_cache cache = { 0 };
+    r = uma_fields_parse(&uma_page_cache_fields, json, file, arena, &cache, err);
+    if (r < 0)
+        return r;
+    uma_cached_files_sort(cache.files, cache.n_files);
+    *ret_cache = cache;
     return 0;
 }

@@ -22,6 +22,12 @@ static const char *const sensor_words[UMA_SENSOR_CURRENT + 1] = {
     [UMA_SENSOR_VOLTAGE] = "voltage",         [UMA_SENSOR_CURRENT] = "current",
 };
 
+static const char *const cached_words[UMA_CACHED_KINDS] = {
+    [UMA_CACHED_FILE] = "file",
+    [UMA_CACHED_MEMORY] = "memory",
+    [UMA_CACHED_BLOCK_DEVICE] = "block_device",
+};
+
 /* The offset of a member, which does not compile when the member is not of that type. */
 #define AT(member, type)                                                                                                                   \
     (offsetof(struct S, member) + 0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct S *)0)->member), type) ? 1 : -1]))
@@ -347,6 +353,44 @@ static const struct uma_field gpus_list[] = {
 const struct uma_fields uma_gpus_fields = FIELDS("gpus", gpus_list, false);
 #undef S
 
+#define S uma_pid
+static const struct uma_field pid_list[] = { INT32(pid, 1, UMA_PID_MAX) };
+static const struct uma_fields pid_fields = FIELDS("pid", pid_list, true);
+#undef S
+
+#define S uma_cached_file
+static const struct uma_field cached_file_list[] = {
+    STRING(path, FILE),
+    STRING(model, MODEL),
+    STRING(filesystem, OPEN),
+    STRING(container, CONTAINER),
+    WORD(kind, enum uma_cached_kind, cached_words),
+    BOOL(deleted),
+    UINT64(device),
+    UINT64(inode),
+    U64(size),
+    U64(resident),
+    U64(dirty),
+    { .name = "used", .type = UMA_FIELD_TIME, .offset = AT(used_ns, int64_t) },
+    LIST(mapped_by, n_mapped_by, struct uma_pid, pid_fields, UMA_CACHED_PIDS_MAX),
+    LIST(open_by, n_open_by, struct uma_pid, pid_fields, UMA_CACHED_PIDS_MAX),
+};
+static const struct uma_fields cached_file_fields = FIELDS("cached_file", cached_file_list, true);
+#undef S
+
+#define S uma_page_cache
+static const struct uma_field page_cache_list[] = {
+    SOURCE(source),
+    U64(total),
+    U64(explained),
+    U64(unreadable),
+    U64(left_out),
+    BOOL(complete),
+    LIST(files, n_files, struct uma_cached_file, cached_file_fields, UMA_SNAPSHOT_CACHED_FILES_MAX),
+};
+const struct uma_fields uma_page_cache_fields = FIELDS("page_cache", page_cache_list, false);
+#undef S
+
 #define S uma_snapshot
 static const struct uma_field snapshot_list[] = {
     { .name = "time", .type = UMA_FIELD_TIME, .offset = AT(time_ns, int64_t) },
@@ -366,6 +410,7 @@ static const struct uma_field snapshot_list[] = {
     LIST(containers, n_containers, struct uma_container, container_fields, UMA_CONTAINERS_MAX),
     OBJECT(heat, struct uma_heat, heat_fields),
     OBJECT(gpus, struct uma_gpus, uma_gpus_fields),
+    OBJECT(page_cache, struct uma_page_cache, uma_page_cache_fields),
 };
 const struct uma_fields uma_snapshot_fields = FIELDS("snapshot", snapshot_list, false);
 #undef S

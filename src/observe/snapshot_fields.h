@@ -42,6 +42,8 @@ enum uma_privacy {
     UMA_PRIVACY_UNIT,      /* a systemd unit */
     UMA_PRIVACY_CONTAINER, /* a container's id, name or pod */
     UMA_PRIVACY_IMAGE,     /* a container image */
+    UMA_PRIVACY_FILE,      /* a path of a file, whose ids are of what it holds and not of a container */
+    UMA_PRIVACY_MODEL,     /* a model's name */
     UMA_PRIVACY_UUID,      /* names one machine or device */
     UMA_PRIVACY_USER,      /* a number of a user */
 };
@@ -72,10 +74,12 @@ struct uma_fields {
 #define UMA_SNAPSHOT_STRING_MAX 65536
 /* Strings of an environment: the list of variables that are kept (process.c) is shorter. */
 #define UMA_SNAPSHOT_ENV_MAX 1024
+/* A document may hold more files of the page cache than this program puts there (UMA_SNAPSHOT_CACHED_FILES): a later one may keep more. */
+#define UMA_SNAPSHOT_CACHED_FILES_MAX 65536
 /* The member of an object that holds the reasons of its numbers that are null or stale. */
 #define UMA_SNAPSHOT_REASONS "unknown"
 
-extern const struct uma_fields uma_snapshot_fields, uma_gpus_fields;
+extern const struct uma_fields uma_snapshot_fields, uma_gpus_fields, uma_page_cache_fields;
 extern const char *const uma_validity_words[UMA_VALIDITY_MAX]; /* "unsupported": one word each */
 extern const char *const uma_platform_words[UMA_PLATFORM_MAX];
 

@@ -16,3 +16,7 @@
 void uma_gpus_write(struct uma_json *json, const char *key, const struct uma_gpus *gpus);
 int uma_gpus_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, struct uma_gpus *ret_gpus,
                    struct uma_error *err);
+/* The same of "page_cache": UMA_PAGE_CACHE_RECORD. The files come back in the order that uma_page_cache.h promises. */
+void uma_page_cache_write(struct uma_json *json, const char *key, const struct uma_page_cache *cache);
+int uma_page_cache_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, struct uma_page_cache *ret_cache,
+                         struct uma_error *err);

@@ -192,6 +192,10 @@ void uma_gpus_write(struct uma_json *json, const char *key, const struct uma_gpu
     write_object(json, key, &uma_gpus_fields, gpus);
 }
 
+void uma_page_cache_write(struct uma_json *json, const char *key, const struct uma_page_cache *cache) {
+    write_object(json, key, &uma_page_cache_fields, cache);
+}
+
 int uma_snapshot_format(const struct uma_snapshot *snapshot, char **ret_text, size_t *ret_length, struct uma_error *err) {
     _cleanup_text_ struct uma_text text = { 0 };
     struct uma_json json = { .text = &text };

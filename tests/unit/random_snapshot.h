@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "observe/files/page_cache_order.h"
 #include "observe/snapshot_fields.h"
 
 #include <float.h>
@@ -179,7 +180,7 @@ static inline void dice_fill(struct dice *d, struct uma_arena *arena, const stru
     }
 }
 
-/* A whole snapshot that keeps the promises of uma.h: processes by pid, indexes within their lists. */
+/* A whole snapshot that keeps the promises of uma.h: processes by pid, files by residency, indexes within their lists. */
 static inline void dice_snapshot(struct dice *d, struct uma_snapshot *s) {
     uma_snapshot_reset(s);
     dice_fill(d, s->arena, &uma_snapshot_fields, s);
@@ -190,6 +191,7 @@ static inline void dice_snapshot(struct dice *d, struct uma_snapshot *s) {
         p->cgroup = (int32_t)dice_below(d, s->n_cgroups + 1) - 1;
         p->container = (int32_t)dice_below(d, s->n_containers + 1) - 1;
     }
+    uma_cached_files_sort(s->page_cache.files, s->page_cache.n_files);
 }
 
 static inline bool same_string(const char *a, const char *b) {

@@ -130,6 +130,12 @@ static void test_strings(void **state) {
         { UMA_PRIVACY_PATH, "/lxc.payload.anas-box", "/lxc.payload.container-1" },
         { UMA_PRIVACY_PATH, "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod5fd2c1a4_0b6f_11ee_be56_0242ac120002.slice",
           "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podcontainer-1.slice" },
+        { UMA_PRIVACY_FILE, "/home/ana/.cache/hub/models--acme--x/blobs/3f2a9c0d1e4b5a6978877665544332211",
+          "/home/part-1/part-2/part-3/part-4/part-5/id-1" },
+        { UMA_PRIVACY_FILE, "/proc/77/root/models/x-00001-of-00003.gguf", "/proc/77/root/part-1/part-2.gguf" },
+        { UMA_PRIVACY_MODEL, "acme/secret-70b", "model-1" },
+        { UMA_PRIVACY_MODEL, "secret.gguf", "model-1.gguf" },
+        { UMA_PRIVACY_MODEL, "model-1.gguf", "model-1.gguf" },
         { UMA_PRIVACY_PROGRAM, "python3", "python3" },
         { UMA_PRIVACY_PROGRAM, "VLLM::EngineCor", "VLLM::EngineCor" }, /* 15 bytes of VLLM::EngineCore */
         { UMA_PRIVACY_PROGRAM, "acme-train", "process-1" },
@@ -266,6 +272,18 @@ static void plant(struct uma_snapshot *s) {
                                         .uuid = "GPU-5fd2c1a4-0b6f-11ee-be56-0242ac120002",
                                         .pci = "0000:0f:01.0",
                                         .numa_node = -1 };
+    s->page_cache.source.detail = "/home/anastasia/hub/projectx-70b.gguf: not readable for anastasia (acmecorp/projectx-70b)";
+    s->page_cache.n_files = 2;
+    s->page_cache.files = uma_arena_array(s->arena, 2, sizeof(*s->page_cache.files));
+    s->page_cache.files[0] =
+        (struct uma_cached_file){ .path =
+                                      "/home/anastasia/.cache/hub/models--acmecorp--projectx-70b/blobs/3f2a9c0d1e4b5a69788776655443322110",
+                                  .model = "acmecorp/projectx-70b",
+                                  .filesystem = "ext4",
+                                  .container = "gracious_turing",
+                                  .inode = 77,
+                                  .resident = { 99000000000, UMA_KNOWN } };
+    s->page_cache.files[1] = (struct uma_cached_file){ .path = "/srv/acmecorp/projectx.gguf", .model = "projectx.gguf" };
     s->gpus.source.detail = "probe on spark-17.lab.example: library at /home/anastasia/libnvidia-ml.so.1";
 }
 
@@ -300,7 +318,10 @@ static void test_no_secret_survives(void **state) {
                                         "\"host\": \"host-1\"",
                                         "MASTER_ADDR=host-1",
                                         "MASTER_ADDR",
-                                        "libnvidia-ml.so.1" };
+                                        "libnvidia-ml.so.1",
+                                        "\"resident\": 99000000000",
+                                        "\"filesystem\": \"ext4\"",
+                                        "\"model\": \"model-" };
     for (size_t i = 0; i < ELEMENTS(kept); i++)
         if (!strstr(after, kept[i]))
             fail_msg("\"%s\" is gone", kept[i]);

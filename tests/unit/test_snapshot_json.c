@@ -140,6 +140,61 @@ static void test_format_limits(void **state) {
     uma_snapshot_done(&s);
 }
 
+/* A document that knows nothing of the page cache, and one whose files are in no order. */
+static void test_page_cache(void **state) {
+    (void)state;
+    struct uma_snapshot s;
+    struct uma_error err = { 0 };
+    static const char without[] = "{\"schema\": \"umactl.snapshot/1\"}";
+    assert_int_equal(uma_snapshot_parse(without, sizeof(without) - 1, "f", &s, &err), 0);
+    assert_int_equal(s.page_cache.source.validity, UMA_UNKNOWN);
+    assert_int_equal(s.page_cache.total.validity, UMA_UNKNOWN);
+    assert_int_equal(s.page_cache.left_out.validity, UMA_UNKNOWN);
+    assert_int_equal(s.page_cache.n_files, 0);
+    assert_false(s.page_cache.complete);
+    uma_snapshot_done(&s);
+
+    static const char cache[] =
+        "{\"source\": {\"state\": \"known\", \"time\": 1790000000}, \"total\": 8192, \"explained\": 8192, \"complete\": true,"
+        " \"files\": [{\"path\": \"/z\", \"resident\": null, \"unknown\": {\"resident\": \"denied\"}},"
+        " {\"path\": \"/b\", \"resident\": 4096, \"used\": 1789999000.5, \"mapped_by\": [{\"pid\": 7}, {\"pid\": 9}]},"
+        " {\"path\": \"/a\", \"resident\": 4096, \"kind\": \"memory\", \"deleted\": true, \"inode\": 12, \"later\": 1}]}";
+    struct uma_arena *arena = uma_arena_new(1 << 20);
+    struct uma_page_cache c;
+    if (uma_page_cache_parse(cache, sizeof(cache) - 1, "f", arena, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(c.n_files, 3);
+    assert_string_equal(c.files[0].path, "/a");
+    assert_int_equal(c.files[0].kind, UMA_CACHED_MEMORY);
+    assert_true(c.files[0].deleted);
+    assert_string_equal(c.files[1].path, "/b");
+    assert_int_equal(c.files[1].used_ns, 1789999000500000000);
+    assert_int_equal(c.files[1].n_mapped_by, 2);
+    assert_int_equal(c.files[1].mapped_by[1].pid, 9);
+    assert_string_equal(c.files[2].path, "/z");
+    assert_int_equal(c.files[2].resident.validity, UMA_DENIED);
+
+    _cleanup_text_ struct uma_text text = { 0 };
+    struct uma_page_cache back;
+    uma_page_cache_write(&(struct uma_json){ .text = &text }, NULL, &c);
+    assert_int_equal(uma_page_cache_parse(text.data, text.length, "text", arena, &back, &err), 0);
+    assert_null(first_difference(&uma_page_cache_fields, &c, &back));
+
+    static const char *const refused[] = {
+        "{\"files\": [{\"kind\": \"socket\"}]}",
+        "{\"files\": [{\"mapped_by\": [{}]}]}",
+        "{\"files\": [{\"mapped_by\": [7]}]}",
+        "{\"files\": [{\"resident\": -1}]}",
+        "{\"files\": [{\"used\": \"yesterday\"}]}",
+        "{\"files\": {}}",
+        "{\"complete\": 1}",
+        "[]",
+    };
+    for (size_t i = 0; i < ELEMENTS(refused); i++)
+        assert_int_equal(uma_page_cache_parse(refused[i], strlen(refused[i]), "f", arena, &c, &err), -EINVAL);
+    (void)uma_arena_free(arena);
+}
+
 #define DOCUMENT(members) "{\"schema\": \"umactl.snapshot/1\"" members "}"
 
 /* What must be refused, with the place and what was expected. */
@@ -299,8 +354,8 @@ static void test_gpus_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip_empty), cmocka_unit_test(test_round_trip_random), cmocka_unit_test(test_round_trip_full),
-        cmocka_unit_test(test_format_limits),    cmocka_unit_test(test_refusals),          cmocka_unit_test(test_nul_and_depth),
-        cmocka_unit_test(test_tolerance),        cmocka_unit_test(test_gpus_alone),
+        cmocka_unit_test(test_format_limits),    cmocka_unit_test(test_page_cache),        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_nul_and_depth),    cmocka_unit_test(test_tolerance),         cmocka_unit_test(test_gpus_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,6 +216,8 @@ static void check_cover(struct seen *seen, const struct uma_fields *fields) {
         { "gpus", 7 },
         { "gpu", 4 + 4 },
         { "gpu_process", 4 + 7 },
+        { "cached_file", 3 },
+        { "page_cache", 7 },
     };
     size_t covered = 0, allowed = 0;
     for (size_t i = 0; i < fields->n; i++) {
