@@ -23,7 +23,13 @@ struct uma_pid {
 
 /* One file, whatever number of names and views (container, overlay, hard link) it has. */
 struct uma_cached_file {
-    const char *path;       /* where this machine's reader can open it; without " (deleted)" */
+    /*
+     * Where this machine's reader can open it: "/models/a", "/proc/77/root/models/a" (another mount namespace), "/proc/77/fd/5" (deleted). Its bytes as they
+     * are, because it is for opening: the one string that may be no UTF-8.
+     */
+    const char *path;
+    const char
+        *shown; /* what the process that uses it calls it, where `path` is a door in /proc or a layer of an overlay; NULL: path says it */
     const char *model;      /* the model it is a part of ("Qwen/Qwen3-32B", "llama3.1:8b"), or NULL */
     const char *filesystem; /* "ext4", "overlay", or NULL */
     const char *container;  /* name, else id, of the container whose view the path is in, or NULL */

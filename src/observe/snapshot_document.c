@@ -4,6 +4,7 @@
  * the parts are checked against each other at the end.
  */
 #include "observe/files/page_cache_order.h"
+#include "observe/json_tree.h"
 #include "observe/snapshot_json.h"
 #include "observe/snapshot_parse.h"
 
@@ -54,11 +55,6 @@ static int check_size(const char *file, const char *text, size_t length, struct 
 static int out_of_memory(const char *file, struct uma_error *err) {
     return uma_error_set(err, ENOMEM, "%s: too large to be read", file);
 }
-
-static void cleanup_json(json_t **json) {
-    json_decref(*json);
-}
-#define _cleanup_json_ _cleanup_(cleanup_json)
 
 static int load(const char *file, const char *text, size_t length, json_t **ret_json, struct uma_error *err) {
     if (length > DOCUMENT_MAX)

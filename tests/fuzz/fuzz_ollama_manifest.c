@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A manifest of Ollama's store: whatever it says, a digest is 64 hexadecimal digits and nothing else. */
-#include "plan/model/ollama.h"
+#include "observe/files/ollama_manifest.h"
 
 #include <stdint.h>
 #include <string.h>

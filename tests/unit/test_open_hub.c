@@ -6,9 +6,9 @@
 
 static void test_cache(void **state) {
     (void)state;
-    static const char *const names[] = { "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME" };
-    static const char *const places[] = { "/a", "/b/hub", "/c/huggingface/hub", "/d/.cache/huggingface/hub" };
-    static const char *const values[] = { "/a", "/b", "/c", "/d" };
+    static const char *const names[] = { "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME" };
+    static const char *const places[] = { "/a", "/n", "/b/hub", "/c/huggingface/hub", "/d/.cache/huggingface/hub" };
+    static const char *const values[] = { "/a", "/n", "/b", "/c", "/d" };
     for (size_t i = 0; i < ELEMENTS(names); i++)
         assert_int_equal(setenv(names[i], values[i], 1), 0);
     for (size_t i = 0; i < ELEMENTS(names); i++) {

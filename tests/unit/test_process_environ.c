@@ -30,6 +30,21 @@ static void only_the_list(void **state) {
         assert_string_equal(p.env[i], expected[i]);
 }
 
+/* Where models lie, for whoever looks for them; a hub's token lies in the same folder and is not among these. */
+static void stores(void **state) {
+    static const char text[] =
+        "HF_HOME=/data/hf\0HF_HUB_CACHE=/data/hub\0HF_TOKEN_PATH=/data/hf/token\0OLLAMA_MODELS=/srv/ollama\0XDG_CACHE_HOME=/c\0"
+        "MODELSCOPE_CACHE=/m\0TORCH_HOME=/t\0LLAMA_CACHE=/l";
+    struct uma_process p = { 0 };
+    assert_int_equal(uma_process_environ_parse(text, sizeof(text), *state, &p), 0);
+    static const char *const expected[] = { "HF_HOME=/data/hf",  "HF_HUB_CACHE=/data/hub", "OLLAMA_MODELS=/srv/ollama",
+                                            "XDG_CACHE_HOME=/c", "MODELSCOPE_CACHE=/m",    "TORCH_HOME=/t",
+                                            "LLAMA_CACHE=/l" };
+    assert_int_equal(p.envc, ELEMENTS(expected));
+    for (size_t i = 0; i < ELEMENTS(expected); i++)
+        assert_string_equal(p.env[i], expected[i]);
+}
+
 static void bounded(void **state) {
     enum { SIZE = 1000 * 1000 };
     char *text = malloc(SIZE);
@@ -59,6 +74,6 @@ static void bounded(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(only_the_list), cmocka_unit_test(bounded) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(only_the_list), cmocka_unit_test(stores), cmocka_unit_test(bounded) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

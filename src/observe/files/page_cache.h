@@ -35,10 +35,11 @@ int uma_page_cache_read(struct uma_root *root, const struct uma_page_cache_reque
                         struct uma_error *err);
 #define UMA_PAGE_CACHE_RECORD "umactl/page_cache.json"
 
-/* A model's files as one row; a file without a model is a row of its own. */
+/* A model's files as one row, those in memory (tmpfs) apart from those of storage; a file without a model is a row of its own. */
 struct uma_cached_group {
-    const char *name; /* the model's, or the path */
+    const char *name; /* the model's, or what the file is shown as (its path) */
     bool is_model;
+    enum uma_cached_kind kind; /* of all its files */
     size_t n_files;
     const struct uma_cached_file **files;
     struct uma_u64 size, resident, dirty; /* sums; DENIED when every file's is unknown; `partly` when only some */

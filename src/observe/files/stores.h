@@ -13,15 +13,18 @@
 enum uma_store_kind { UMA_STORE_HUB, UMA_STORE_OLLAMA, UMA_STORE_FOLDER };
 
 struct uma_store {
-    const char *path;
+    const char
+        *path; /* without links; "/proc/PID/root/..." when only a process of another mount namespace has it; may be a file of weights */
     enum uma_store_kind kind;
 };
 #define UMA_STORES_MAX 1024
 
 /*
- * Stores that exist and can be entered: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and OLLAMA_MODELS of this process and of running ones (their environment in the snapshot),
- * the same places below every home of /etc/passwd that this user may enter, /usr/share/ollama, LM Studio, llama.cpp, ModelScope, vLLM and PyTorch caches, /models,
- * /data/models, /opt/models, /srv/models, /mnt/models. Each real folder once. The list with its sources: stores.c.
+ * Stores that exist and can be entered: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, OLLAMA_MODELS and the like of this process and of running ones (their environment
+ * in the snapshot), the same places below every home of /etc/passwd that this user may enter, /usr/share/ollama, LM Studio, llama.cpp, ModelScope, vLLM and
+ * PyTorch caches, /models, /data/models, /opt/models, /srv/models, /mnt/models; and the model folders and files that command lines of running processes name.
+ * Each real folder once. Nothing is touched that may not answer: what lies on a network or FUSE mount is left out, unless this process's own environment names
+ * it. The list with its sources: stores.c. Empty in a folder (--root), whose paths are another machine's.
  */
 int uma_stores_find(struct uma_root *root, const struct uma_processes *processes, struct uma_arena *arena, size_t *ret_n,
                     struct uma_store **ret_stores, struct uma_error *err);

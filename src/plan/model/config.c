@@ -3,8 +3,8 @@
 #include "plan/model/config.h"
 
 #include "base/error.h"
+#include "observe/json_tree.h"
 #include "plan/estimate.h"
-#include "plan/model/json_tree.h"
 
 #include <string.h>
 

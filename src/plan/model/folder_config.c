@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/model/folder.h"
 
+#include "observe/json_tree.h"
 #include "plan/model/config.h"
 #include "plan/model/json_scan.h"
-#include "plan/model/json_tree.h"
 
 #include <string.h>
 

@@ -2,10 +2,11 @@
 #include "plan/model/ollama.h"
 
 #include "base/text.h"
+#include "observe/files/ollama_manifest.h"
+#include "observe/json_tree.h"
 #include "plan/estimate.h"
 #include "plan/model/folder.h"
 #include "plan/model/gguf.h"
-#include "plan/model/json_tree.h"
 #include "plan/model/structure.h"
 
 #include <fcntl.h>

@@ -2,6 +2,7 @@
 #include "plan/model/open.h"
 
 #include "base/text.h"
+#include "observe/files/hub.h"
 #include "plan/model/folder.h"
 
 #include <fcntl.h>
@@ -15,16 +16,11 @@ enum { REVISION_LONGEST = 100 };
 enum { SNAPSHOTS_MAX = 4096 };
 
 char *uma_open_hub_cache(void) {
-    static const struct {
-        const char *variable, *below;
-    } places[] = {
-        { "HF_HUB_CACHE", "" }, { "HF_HOME", "/hub" }, { "XDG_CACHE_HOME", "/huggingface/hub" }, { "HOME", "/.cache/huggingface/hub" }
-    };
-    for (size_t i = 0; i < ELEMENTS(places); i++) {
-        const char *value = getenv(places[i].variable);
+    for (size_t i = 0; i < UMA_HUB_PLACES; i++) {
+        const char *value = getenv(uma_hub_places[i].variable);
         char *path = NULL;
         if (value && *value)
-            return asprintf(&path, "%s%s", value, places[i].below) < 0 ? NULL : path;
+            return asprintf(&path, "%s%s", value, uma_hub_places[i].below) < 0 ? NULL : path;
     }
     return NULL;
 }

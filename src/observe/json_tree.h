@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* json_tree.h - a tree of jansson that a scope owns. For small documents; large ones are read as they stream by (json_scan.h). */
+/* json_tree.h - a tree of jansson that a scope owns. For documents whose size was bounded before; large ones are read as they stream by (plan/model/json_scan.h). */
 #pragma once
 
 #include "base/cleanup.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/model/ollama.h"
+#include "observe/files/ollama_manifest.h"
 
-#include "plan/model/json_tree.h"
+#include "observe/json_tree.h"
 
 #include <string.h>
 
