@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "observe/lines.h"
+#include "observe/mountinfo.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,40 +13,10 @@
 /* A host with hundreds of containers has some hundred kB of mounts; cgroups are mounted first and stand at the top. */
 enum { MOUNTS_MAX = 1024 * 1024 };
 
-struct field {
-    const char *s;
-    size_t n;
-};
-
-static bool is(struct field f, const char *word) {
-    return f.n == strlen(word) && memcmp(f.s, word, f.n) == 0;
-}
-
-/* Fields are separated by one space; a space in a name is \040. */
-static bool next_field(const char **at, const char *end, struct field *ret_field) {
-    if (*at >= end)
-        return false;
-    const char *space = memchr(*at, ' ', (size_t)(end - *at));
-    *ret_field = (struct field){ *at, (size_t)((space ? space : end) - *at) };
-    *at = space ? space + 1 : end;
-    return true;
-}
-
-/* Undo \040, \011, \012, \134 (fs/seq_file.c, mangle_path). */
-static char *unescape(struct field f) {
-    char *out = malloc(f.n + 1), *o = out;
-    for (size_t i = 0; out && i < f.n;) {
-        const char *s = f.s + i;
-        if (f.n - i >= 4 && s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
-            *o++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-            i += 4;
-        } else {
-            *o++ = *s;
-            i++;
-        }
-    }
+static char *unescape(struct uma_mount_field field) {
+    char *out = malloc(field.n + 1);
     if (out)
-        *o = '\0';
+        (void)uma_mount_unescape(field, out);
     return out;
 }
 
@@ -54,35 +25,6 @@ static bool climbs(const char *path) {
         if ((at == path || at[-1] == '/') && (at[2] == '\0' || at[2] == '/'))
             return true;
     return false;
-}
-
-struct mount_line {
-    struct field inner, point, type, options;
-};
-
-/* proc_pid_mountinfo(5): id parent device ROOT POINT options [optional...] - TYPE source SUPEROPTIONS */
-static bool mountinfo_line(const char *line, const char *end, struct mount_line *ret_line) {
-    struct field f, skip;
-    const char *at = line;
-    for (int i = 0; i < 3; i++)
-        if (!next_field(&at, end, &skip))
-            return false;
-    if (!next_field(&at, end, &ret_line->inner) || !next_field(&at, end, &ret_line->point))
-        return false;
-    do {
-        if (!next_field(&at, end, &f))
-            return false;
-    } while (!is(f, "-"));
-    return next_field(&at, end, &ret_line->type) && next_field(&at, end, &skip) && next_field(&at, end, &ret_line->options);
-}
-
-/* proc_mounts(5): source POINT TYPE OPTIONS 0 0; it does not say which part of the tree is shown. */
-static bool mounts_line(const char *line, const char *end, struct mount_line *ret_line) {
-    struct field skip;
-    const char *at = line;
-    ret_line->inner = (struct field){ "/", 1 };
-    return next_field(&at, end, &skip) && next_field(&at, end, &ret_line->point) && next_field(&at, end, &ret_line->type) &&
-           next_field(&at, end, &ret_line->options);
 }
 
 static void mount_done(struct uma_cgroup_mount *mount) {
@@ -97,14 +39,14 @@ void uma_cgroup_mounts_done(struct uma_cgroup_mounts *mounts) {
 }
 
 /* The usual place wins over others: container tools bind the same tree to further places. */
-static int take(struct uma_cgroup_mount *mount, const struct mount_line *line) {
+static int take(struct uma_cgroup_mount *mount, const struct uma_mount_line *line) {
     static const char usual[] = "/sys/fs/cgroup";
     bool here = line->point.n >= sizeof(usual) - 1 && memcmp(line->point.s, usual, sizeof(usual) - 1) == 0;
     bool had = mount->base && strncmp(mount->base, usual + 1, sizeof(usual) - 2) == 0;
     if (mount->base && (had || !here))
         return 0;
     _cleanup_free_
-    char *point = unescape(line->point), *inner = unescape(line->inner);
+    char *point = unescape(line->point), *inner = unescape(line->root);
     if (!point || !inner)
         return -ENOMEM;
     if (point[0] != '/' || inner[0] != '/' || climbs(point))
@@ -122,11 +64,12 @@ int uma_cgroup_mounts_parse(const char *text, size_t length, bool short_form, st
     uma_cgroup_mounts_done(mounts);
     for (const char *line = text, *end = text + length; line < end;) {
         const char *line_end = uma_line_end(line, end);
-        struct mount_line m;
-        if (short_form ? mounts_line(line, line_end, &m) : mountinfo_line(line, line_end, &m)) {
-            int r = is(m.type, "cgroup2")                                                                    ? take(&mounts->unified, &m)
-                    : is(m.type, "cgroup") && uma_list_has(m.options.s, m.options.s + m.options.n, "memory") ? take(&mounts->memory_v1, &m)
-                                                                                                             : 0;
+        struct uma_mount_line m;
+        if (short_form ? uma_mounts_line(line, line_end, &m) : uma_mountinfo_line(line, line_end, &m)) {
+            int r = uma_mount_field_is(m.type, "cgroup2") ? take(&mounts->unified, &m)
+                    : uma_mount_field_is(m.type, "cgroup") && uma_list_has(m.options.s, m.options.s + m.options.n, "memory")
+                        ? take(&mounts->memory_v1, &m)
+                        : 0;
             if (r < 0)
                 return r;
         }
