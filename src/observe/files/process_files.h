@@ -9,30 +9,12 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/root.h"
+#include "observe/files/maps.h"
+#include "observe/files/mounts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-/* One line of /proc/PID/maps with a file behind it. */
-struct uma_mapping {
-    uint64_t start, end, offset; /* bytes */
-    uint32_t major, minor;
-    uint64_t inode;
-    bool readable, writable, shared, deleted;
-    const char *path; /* as that process sees it, unescaped (\012), without " (deleted)"; in the arena */
-};
-#define UMA_MAPPINGS_MAX 262144 /* vm.max_map_count is 65530 by default, 1048576 at most where raised; more are cut and said */
-
-/* Pure. Lines without a file are left out. Returns the number of lines that are not such lines (0: clean), or -EINVAL / -ENOMEM. */
-int uma_maps_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, size_t *ret_n,
-                   struct uma_mapping **ret_mappings, struct uma_error *err);
-/* /proc/PID/maps. -ESRCH gone, -EACCES not this user's. */
-int uma_maps_read(struct uma_root *root, pid_t pid, struct uma_arena *arena, size_t *ret_n, struct uma_mapping **ret_mappings,
-                  struct uma_error *err);
-
-/* /proc/PID/fdinfo/N: where the next read(2) begins. Pure. -EINVAL. */
-int uma_fdinfo_parse(const char *text, size_t length, uint64_t *ret_position, int32_t *ret_mount_id, uint32_t *ret_flags);
 
 /* One file in use, all its users together. Files are told apart by device and inode. */
 struct uma_used_file {
