@@ -480,6 +480,11 @@ int uma_observer_open(const struct uma_observe_options *options, struct uma_obse
  * cannot be read says so in its struct uma_source.
  */
 int uma_observer_read(struct uma_observer *observer, unsigned what, struct uma_snapshot *snapshot, struct uma_error *err);
+/*
+ * Add only which files hold the page cache to a snapshot that was read by this observer (its processes and containers are used, so read those before). Ends
+ * after `seconds` (0: the default, 2.0) with what it has by then: `complete` says so. As above, what cannot be read is said in its source.
+ */
+int uma_observer_read_page_cache(struct uma_observer *observer, double seconds, struct uma_snapshot *snapshot, struct uma_error *err);
 /* Close everything and end the probe. NULL is fine. Returns NULL. */
 struct uma_observer *uma_observer_close(struct uma_observer *observer);
 

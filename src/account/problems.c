@@ -41,6 +41,10 @@ const char *uma_problem_text(struct uma_problem_site *site, const char *format, 
     return keep(site, n < 0 ? NULL : uma_arena_utf8(site->arena, buffer, sizeof(buffer)));
 }
 
+bool uma_problem_unified(const struct uma_problem_site *site) {
+    return site->share->any || site->snapshot->platform.unified == UMA_YES;
+}
+
 double uma_problem_pressure(struct uma_f64 ratio) {
     return uma_within(ratio, 0, 1) ? ratio.value : 0;
 }

@@ -12,6 +12,9 @@
 #include "base/arena.h"
 #include "uma.h"
 
+/* Whoever shows this one reads which files hold the page cache first, where he can: uma_observer_read_page_cache(). */
+#define UMA_PROBLEM_CACHE_STARVES_CUDA "cache-starves-cuda"
+
 /* What the checks look at, and where they put what they find. */
 struct uma_problem_site {
     const struct uma_snapshot *snapshot;
@@ -28,6 +31,7 @@ int uma_problems_build(const struct uma_snapshot *snapshot, const struct uma_gpu
 
 /* The checks by theme. */
 void uma_problems_memory(struct uma_problem_site *site);
+void uma_problems_cache(struct uma_problem_site *site); /* one of memory, which calls it in its place */
 void uma_problems_gpu(struct uma_problem_site *site);
 void uma_problems_jobs(struct uma_problem_site *site);
 
@@ -38,5 +42,7 @@ void uma_problem_add(struct uma_problem_site *site, const char *id, enum uma_sev
 const char *uma_problem_bytes(struct uma_problem_site *site, uint64_t bytes);                  /* "3.3 GiB" */
 const char *uma_problem_decimal(struct uma_problem_site *site, double value, unsigned digits); /* "19.5" */
 const char *uma_problem_text(struct uma_problem_site *site, const char *format, ...) UMA_PRINTF(2, 3);
+/* Does a GPU draw on this machine's pool? By the driver's answer, or by what the platform is when the driver gives none. */
+bool uma_problem_unified(const struct uma_problem_site *site);
 /* A PSI ratio when it is known, else 0. */
 double uma_problem_pressure(struct uma_f64 ratio);

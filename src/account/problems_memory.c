@@ -7,56 +7,6 @@
 
 #include <string.h>
 
-/* Does a GPU draw on this machine's pool? By the driver's answer, or by what the platform is when the driver gives none. */
-static bool unified(const struct uma_problem_site *site) {
-    return site->share->any || site->snapshot->platform.unified == UMA_YES;
-}
-
-static bool nvidia_unified(const struct uma_problem_site *site) {
-    enum uma_platform_name name = site->snapshot->platform.name;
-    return site->share->nvidia || (unified(site) && (name == UMA_PLATFORM_DGX_SPARK || name == UMA_PLATFORM_JETSON));
-}
-
-/* The largest holder of GPU memory, for evidence that names it; NULL when none. */
-static const struct uma_holder *largest_on_gpu(const struct uma_problem_site *site) {
-    const struct uma_holder *largest = NULL;
-    for (size_t i = 0; i < site->account->n_holders; i++) {
-        const struct uma_holder *h = &site->account->holders[i];
-        if (uma_or(h->gpu_bytes, 0) > (largest ? largest->gpu_bytes.value : 0))
-            largest = h;
-    }
-    return largest;
-}
-
-/*
- * cudaMemGetInfo reports MemFree (unsloth PR 10704), so a program that gates on it refuses to start beside page cache that an allocation
- * would have dropped. Not every cache is a problem: it is when less than an eighth is left to see (a start at the usual 0.9 fails long
- * before) and at least a quarter of the machine, and three times what is free, can be dropped. A server at its thin steady state has
- * little of either.
- */
-static void cache_starves_cuda(struct uma_problem_site *site) {
-    const struct uma_headroom *h = &site->account->headroom;
-    if (!nvidia_unified(site) || !uma_usable(h->total.validity) || !uma_usable(h->now.validity) ||
-        !uma_usable(h->reclaimable_cache.validity))
-        return;
-    uint64_t total = h->total.value, credit = h->reclaimable_cache.value;
-    if (h->now.value >= total / 8 || credit < total / 4 || credit / 3 < h->now.value)
-        return;
-    const struct uma_ledger *l = &site->account->ledger;
-    uint64_t cache =
-        uma_add(l->bytes[UMA_LEDGER_CACHE_CLEAN], uma_add(l->bytes[UMA_LEDGER_CACHE_DIRTY], l->bytes[UMA_LEDGER_CACHE_MAPPED]));
-    const struct uma_holder *gpu = largest_on_gpu(site);
-    const char *holder = gpu ? uma_problem_text(site, "; %s of GPU memory is held by %s (%s, pid %d%s%s)",
-                                                uma_problem_bytes(site, gpu->gpu_bytes.value), gpu->name ? gpu->name : gpu->kind, gpu->kind,
-                                                (int)gpu->pid, gpu->model ? ", " : "", gpu->model ? gpu->model : "")
-                             : "";
-    uma_problem_add(site, "cache-starves-cuda", UMA_WARNING, "page cache makes CUDA programs see almost no free memory",
-                    "sync; sudo sysctl vm.drop_caches=1", /* clean cache only: 2 and 3 would take the kernel's own caches too */
-                    "MemFree, which cudaMemGetInfo reports, is %s; %s are available; page cache has %s%s",
-                    uma_problem_bytes(site, h->now.value), uma_problem_bytes(site, uma_add(h->now.value, credit)),
-                    uma_problem_bytes(site, cache), holder);
-}
-
 /* Bytes in free blocks of at least `least`. */
 static uint64_t free_in_blocks(const struct uma_headroom *h, uint64_t page_size, uint64_t least) {
     uint64_t sum = 0;
@@ -77,7 +27,7 @@ static uint64_t free_in_blocks(const struct uma_headroom *h, uint64_t page_size,
 static void fragmentation(struct uma_problem_site *site) {
     const struct uma_headroom *h = &site->account->headroom;
     struct uma_u64 page = site->snapshot->zones.page_size;
-    if (!unified(site) || h->n_orders == 0 || !uma_usable(page.validity) || !uma_usable(h->largest_free_block.validity) ||
+    if (!uma_problem_unified(site) || h->n_orders == 0 || !uma_usable(page.validity) || !uma_usable(h->largest_free_block.validity) ||
         !uma_usable(h->total.validity) || !uma_usable(h->now.validity) || !uma_usable(h->available.validity))
         return;
     uint64_t free = h->now.value, top = uma_mul(page.value, (uint64_t)1 << (h->n_orders - 1));
@@ -101,7 +51,7 @@ static void fragmentation(struct uma_problem_site *site) {
         uma_problem_bytes(site, largest), uma_problem_bytes(site, h->largest_free_block.value), compaction);
 }
 
-/* The driver's pools have a shrinker (nv-vm.c), which dropping slab caches runs; page cache need not go with it. */
+/* The driver's pools have a shrinker (nv-vm.c), which dropping slab caches runs: that is part of what --all does, and it tells of them by themselves. */
 static void driver_pools(struct uma_problem_site *site) {
     uint64_t pools = uma_or(site->account->headroom.driver_pools, 0);
     if (pools < 2 * UMA_GIB)
@@ -110,7 +60,7 @@ static void driver_pools(struct uma_problem_site *site) {
     uma_problem_add(
         site, "driver-pools", inferred ? UMA_WARNING : UMA_INFO,
         "the GPU driver keeps memory of programs that have ended: MemAvailable does not count it, the next GPU allocation gets it",
-        "sudo sysctl vm.drop_caches=2",
+        "sudo umactl cache evict --all",
         inferred ? "no compute process holds GPU memory, and %s are in use that no counter names beyond what an idle machine has; "
                    "right after an exit they may still be on their way back"
                  : "GPUReclaim is %s",
@@ -133,7 +83,7 @@ static void hugetlb_takes_pool(struct uma_problem_site *site) {
     const struct uma_meminfo *m = &site->snapshot->meminfo;
     const struct uma_headroom *h = &site->account->headroom;
     uint64_t huge = uma_hugetlb_bytes(m);
-    if (!unified(site) || !uma_usable(h->total.validity) || h->total.value == 0 || huge < h->total.value / 16)
+    if (!uma_problem_unified(site) || !uma_usable(h->total.validity) || h->total.value == 0 || huge < h->total.value / 16)
         return;
     const char *unused = uma_usable(h->hugetlb_available.validity)
                              ? uma_problem_text(site, ", %s of them unused", uma_problem_bytes(site, h->hugetlb_available.value))
@@ -163,7 +113,7 @@ static void shmem_large(struct uma_problem_site *site) {
     const struct uma_meminfo *m = &site->snapshot->meminfo;
     bool known = false;
     uint64_t mapped = mapped_shmem(site, &known), total = uma_or(m->mem_total, 0);
-    uint64_t idle = uma_sub(uma_or(m->shmem, 0), mapped), least = unified(site) ? total / 16 : total / 4;
+    uint64_t idle = uma_sub(uma_or(m->shmem, 0), mapped), least = uma_problem_unified(site) ? total / 16 : total / 4;
     if (!known || total == 0 || idle < least)
         return;
     uma_problem_add(site, "shmem-large", UMA_WARNING, "files in memory (tmpfs, /dev/shm) take part of the pool, and no process maps them",
@@ -204,8 +154,9 @@ static void swap_in_use(struct uma_problem_site *site) {
                                                                     uma_problem_decimal(site, some.value * 100, 1))
                                                  : "";
     uma_problem_add(site, "swap-in-use", uma_problem_pressure(some) >= 0.05 ? UMA_WARNING : UMA_INFO,
-                    unified(site) ? "part of the programs' memory is on disk; GPU memory cannot go there, so the rest of the machine does"
-                                  : "part of the programs' memory is on disk",
+                    uma_problem_unified(site)
+                        ? "part of the programs' memory is on disk; GPU memory cannot go there, so the rest of the machine does"
+                        : "part of the programs' memory is on disk",
                     room ? "sudo swapoff -a && sudo swapon -a" : "see: vmstat 1",
                     "%s of %s swap are used%s%s%s; whether swap should be on at all is disputed: it has saved loads and it has "
                     "prolonged freezes",
@@ -248,8 +199,8 @@ static uint64_t kernel_version(const char *release) {
 static void psi_disabled(struct uma_problem_site *site) {
     const struct uma_snapshot *s = site->snapshot;
     enum uma_validity v = s->memory_pressure.source.validity;
-    bool missing = v == UMA_ABSENT && s->meminfo.source.validity == UMA_KNOWN && s->vmstat.source.validity == UMA_KNOWN && unified(site) &&
-                   kernel_version(s->platform.kernel) >= 4020;
+    bool missing = v == UMA_ABSENT && s->meminfo.source.validity == UMA_KNOWN && s->vmstat.source.validity == UMA_KNOWN &&
+                   uma_problem_unified(site) && kernel_version(s->platform.kernel) >= 4020;
     if (v != UMA_UNSUPPORTED && !missing)
         return;
     uma_problem_add(
@@ -272,7 +223,7 @@ static void ledger_overcounted(struct uma_problem_site *site) {
 
 void uma_problems_memory(struct uma_problem_site *site) {
     low_headroom(site);
-    cache_starves_cuda(site);
+    uma_problems_cache(site);
     fragmentation(site);
     driver_pools(site);
     cma_loss(site);

@@ -24,6 +24,9 @@ static const char usage[] = "usage: umactl snapshot [OPTION...]\n"
 
 enum { OPTION_FOLDER = UMA_OPTION_OWN, OPTION_REDACT };
 
+/* A report is read by somebody who cannot ask again. */
+#define EVERYTHING (UMA_READ_ALL | UMA_READ_PAGE_CACHE)
+
 struct options {
     struct uma_common_options common;
     const char *output, *folder;
@@ -64,10 +67,10 @@ static int write_file(const char *path, const char *data, size_t length, struct 
 
 static int take(const struct options *options, struct uma_snapshot *ret_snapshot, struct uma_error *err) {
     if (!options->folder)
-        return uma_command_snapshot_take(&options->common, UMA_READ_ALL, ret_snapshot, err);
+        return uma_command_snapshot_take(&options->common, EVERYTHING, ret_snapshot, err);
     struct uma_observe_options observe = uma_command_observe_options(&options->common);
     observe.capture = options->folder;
-    return uma_command_snapshot_read(&observe, UMA_READ_ALL, ret_snapshot, err);
+    return uma_command_snapshot_read(&observe, EVERYTHING, ret_snapshot, err);
 }
 
 static int write_out(const struct options *options, struct uma_snapshot *snapshot, struct uma_error *err) {

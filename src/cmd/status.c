@@ -2,6 +2,7 @@
 #include "cmd/command.h"
 #include "cmd/status.h"
 
+#include "account/problems.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -29,6 +30,8 @@ enum { OPTION_WATCH = UMA_OPTION_OWN, OPTION_ALL };
 /* 2 s: fast enough to see a load phase, slow enough to read. At least 0.1 s, where the reading itself begins to show. */
 #define WATCH_DEFAULT_SECONDS 2.0
 #define WATCH_LEAST_SECONDS 0.1
+/* A person who waits for an answer notices more; what is found by then is named. */
+#define PAGE_CACHE_SECONDS 0.5
 
 struct options {
     struct uma_common_options common;
@@ -55,11 +58,32 @@ static void make_text(struct uma_text *text, const struct options *options, cons
     uma_status_text(text, snapshot, account, &style);
 }
 
+static bool cache_starves(const struct uma_account *account) {
+    for (size_t i = 0; i < account->n_problems; i++)
+        if (strcmp(account->problems[i].id, UMA_PROBLEM_CACHE_STARVES_CUDA) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * Which models fill the cache is asked only when the cache is a problem: at any other moment nobody pays for it. `observer`: NULL for a saved snapshot, which
+ * has what it has.
+ */
+static int account_of(struct uma_observer *observer, struct uma_snapshot *snapshot, struct uma_account *ret_account,
+                      struct uma_error *err) {
+    int r = uma_account_build(snapshot, 0, ret_account, err); /* 0: there is no register of reservations yet */
+    if (r < 0 || !observer || !cache_starves(ret_account))
+        return r;
+    uma_account_done(ret_account);
+    r = uma_observer_read_page_cache(observer, PAGE_CACHE_SECONDS, snapshot, err);
+    return r < 0 ? r : uma_account_build(snapshot, 0, ret_account, err);
+}
+
 /* Account and render one snapshot. *ret_known: whether MemTotal was there. */
-static int render(const struct options *options, const struct uma_snapshot *snapshot, struct uma_text *text, bool *ret_known,
-                  struct uma_error *err) {
+static int render(const struct options *options, struct uma_observer *observer, struct uma_snapshot *snapshot, struct uma_text *text,
+                  bool *ret_known, struct uma_error *err) {
     struct uma_account account;
-    int r = uma_account_build(snapshot, 0, &account, err); /* 0: there is no register of reservations yet */
+    int r = account_of(observer, snapshot, &account, err);
     if (r < 0)
         return r;
     make_text(text, options, snapshot, &account);
@@ -68,15 +92,41 @@ static int render(const struct options *options, const struct uma_snapshot *snap
     return 0;
 }
 
+static int render_file(const struct options *options, struct uma_text *text, bool *ret_known, struct uma_error *err) {
+    struct uma_snapshot snapshot;
+    int r = uma_command_snapshot_take(&options->common, UMA_READ_ALL, &snapshot, err);
+    if (r < 0)
+        return r;
+    r = render(options, NULL, &snapshot, text, ret_known, err);
+    uma_snapshot_done(&snapshot);
+    return r;
+}
+
+static int render_machine(const struct options *options, struct uma_text *text, bool *ret_known, struct uma_error *err) {
+    struct uma_observe_options observe = uma_command_observe_options(&options->common);
+    struct uma_observer *observer = NULL;
+    int r = uma_observer_open(&observe, &observer, err);
+    if (r < 0)
+        return r;
+    struct uma_snapshot snapshot;
+    r = uma_snapshot_init(&snapshot);
+    if (r < 0)
+        (void)uma_error_set(err, -r, "taking a snapshot");
+    else {
+        r = uma_observer_read(observer, UMA_READ_ALL, &snapshot, err);
+        if (r >= 0)
+            r = render(options, observer, &snapshot, text, ret_known, err);
+        uma_snapshot_done(&snapshot);
+    }
+    (void)uma_observer_close(observer);
+    return r;
+}
+
 static int once(const struct options *options) {
     struct uma_error err = { 0 };
-    struct uma_snapshot snapshot;
     _cleanup_text_ struct uma_text text = { 0 };
     bool known = false;
-    if (uma_command_snapshot_take(&options->common, UMA_READ_ALL, &snapshot, &err) < 0)
-        return uma_command_fail("status", UMA_EXIT_UNKNOWN, &err);
-    int r = render(options, &snapshot, &text, &known, &err);
-    uma_snapshot_done(&snapshot);
+    int r = options->common.from ? render_file(options, &text, &known, &err) : render_machine(options, &text, &known, &err);
     if (r < 0)
         return uma_command_fail("status", UMA_EXIT_UNKNOWN, &err);
     if (uma_command_print(&text) < 0)
@@ -120,7 +170,7 @@ static int watch_loop(const struct options *options, struct uma_observer *observ
         _cleanup_text_ struct uma_text text = { 0 }, out = { 0 };
         int r = uma_observer_read(observer, UMA_READ_ALL, snapshot, &err);
         if (r >= 0)
-            r = render(options, snapshot, &text, &known, &err);
+            r = render(options, observer, snapshot, &text, &known, &err);
         if (r < 0)
             return uma_command_fail("status", UMA_EXIT_UNKNOWN, &err);
         if (terminal)

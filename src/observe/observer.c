@@ -9,6 +9,8 @@
  */
 #include "base/root.h"
 #include "base/units.h"
+#include "observe/files/page_cache.h"
+#include "observe/files/page_cache_order.h"
 #include "observe/gpu.h"
 #include "observe/heat.h"
 #include "observe/memory.h"
@@ -17,6 +19,9 @@
 #include "observe/snapshot_json.h"
 
 #include <string.h>
+
+/* Of a snapshot, which nobody waits for; a warm machine with ten thousand model files takes a quarter of it. */
+#define PAGE_CACHE_SECONDS 2.0
 
 struct uma_observer {
     struct uma_observe_options options; /* its strings are this observer's own */
@@ -141,9 +146,10 @@ static void settle_source(const struct uma_observer *o, struct uma_snapshot *s, 
 
 static void settle(const struct uma_observer *o, struct uma_snapshot *s) {
     struct uma_source *const sources[] = {
-        &s->platform.source,    &s->meminfo.source, &s->vmstat.source,   &s->memory_pressure.source, &s->cpu_pressure.source,
-        &s->io_pressure.source, &s->zones.zoneinfo, &s->zones.buddyinfo, &s->swaps_source,           &s->nodes_source,
-        &s->processes.source,   &s->heat.thermal,   &s->heat.hwmon,      &s->heat.cpufreq,           &s->gpus.source,
+        &s->platform.source,     &s->meminfo.source,     &s->vmstat.source,    &s->memory_pressure.source,
+        &s->cpu_pressure.source, &s->io_pressure.source, &s->zones.zoneinfo,   &s->zones.buddyinfo,
+        &s->swaps_source,        &s->nodes_source,       &s->processes.source, &s->heat.thermal,
+        &s->heat.hwmon,          &s->heat.cpufreq,       &s->gpus.source,      &s->page_cache.source,
     };
     for (size_t i = 0; i < ELEMENTS(sources); i++)
         settle_source(o, s, sources[i]);
@@ -152,22 +158,46 @@ static void settle(const struct uma_observer *o, struct uma_snapshot *s) {
     detail_relative(o, s->arena, &s->platform.evidence);
 }
 
-static int record(struct uma_observer *o, unsigned what, const struct uma_snapshot *s, struct uma_error *err) {
+/* `failed`: there was no memory to write it. */
+static int record_text(struct uma_observer *o, const char *path, const struct uma_text *text, struct uma_error *err) {
+    if (text->failed)
+        return uma_error_set(err, ENOMEM, "recording %s", path);
+    return uma_root_record(o->root, path, text->data, text->length, err);
+}
+
+/* What has no file of the machine that could be copied is recorded as the answer that it gave. */
+static int record_gpus(struct uma_observer *o, const struct uma_snapshot *s, struct uma_error *err) {
     _cleanup_text_ struct uma_text text = { 0 };
-    if (what & UMA_READ_GPU) {
-        uma_gpus_write(&(struct uma_json){ .text = &text }, NULL, &s->gpus);
-        if (text.failed)
-            return uma_error_set(err, ENOMEM, "recording %s", UMA_GPU_RECORD);
-        int r = uma_root_record(o->root, UMA_GPU_RECORD, text.data, text.length, err);
-        if (r < 0)
-            return r;
-    }
-    uma_text_reset(&text);
+    uma_gpus_write(&(struct uma_json){ .text = &text }, NULL, &s->gpus);
+    return record_text(o, UMA_GPU_RECORD, &text, err);
+}
+
+static int record_page_cache(struct uma_observer *o, const struct uma_snapshot *s, struct uma_error *err) {
+    _cleanup_text_ struct uma_text text = { 0 };
+    uma_page_cache_write(&(struct uma_json){ .text = &text }, NULL, &s->page_cache);
+    return record_text(o, UMA_PAGE_CACHE_RECORD, &text, err);
+}
+
+static int record(struct uma_observer *o, unsigned what, const struct uma_snapshot *s, struct uma_error *err) {
+    int r = what & UMA_READ_GPU ? record_gpus(o, s, err) : 0;
+    if (r == 0 && what & UMA_READ_PAGE_CACHE)
+        r = record_page_cache(o, s, err);
+    if (r < 0)
+        return r;
+    _cleanup_text_ struct uma_text text = { 0 };
     uma_json_time(&(struct uma_json){ .text = &text }, NULL, s->time_ns);
     uma_text_char(&text, '\n');
-    if (text.failed)
-        return uma_error_set(err, ENOMEM, "recording %s", UMA_TIME_RECORD);
-    return uma_root_record(o->root, UMA_TIME_RECORD, text.data, text.length, err);
+    return record_text(o, UMA_TIME_RECORD, &text, err);
+}
+
+/* ---- the page cache's files ---------------------------------------------------------------------------------- */
+
+/* A folder's list is what was kept when it was recorded. */
+static void page_cache(struct uma_observer *o, double seconds, struct uma_snapshot *s) {
+    s->page_cache = (struct uma_page_cache){ 0 };
+    (void)seconds;
+    if (!uma_root_is_live(o->root))
+        uma_page_cache_recorded(o->root, s->arena, &s->page_cache);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------ */
@@ -204,7 +234,16 @@ int uma_observer_read(struct uma_observer *observer, unsigned what, struct uma_s
     int r = what & UMA_READ_MEMORY ? nothing_read(observer, snapshot, err) : 0;
     if (r < 0)
         return r;
+    if (what & UMA_READ_PAGE_CACHE)
+        page_cache(observer, PAGE_CACHE_SECONDS, snapshot);
     if (!uma_root_is_live(observer->root) || uma_root_capture(observer->root))
         settle(observer, snapshot);
     return uma_root_capture(observer->root) ? record(observer, what, snapshot, err) : 0;
+}
+
+int uma_observer_read_page_cache(struct uma_observer *observer, double seconds, struct uma_snapshot *snapshot, struct uma_error *err) {
+    page_cache(observer, seconds > 0 ? seconds : PAGE_CACHE_SECONDS, snapshot);
+    if (!uma_root_is_live(observer->root) || uma_root_capture(observer->root))
+        settle_source(observer, snapshot, &snapshot->page_cache.source);
+    return uma_root_capture(observer->root) ? record_page_cache(observer, snapshot, err) : 0;
 }

@@ -67,7 +67,7 @@ static void flush(struct climb *climb, struct uma_u64 now, struct uma_u64 reclai
         return;
     struct uma_advice *advice = rung_add(climb, UMA_RUNG_FLUSH, reclaimable.value, &climb->estimate, &climb->fit);
     snprintf(advice->action, sizeof advice->action,
-             "flush the page cache before the launch (sync; sudo sysctl vm.drop_caches=1): CUDA allocates from free memory");
+             "flush the page cache before the launch (umactl cache evict --all-models): CUDA allocates from free memory");
 }
 
 /* An engine takes its share whether it needs it or not: a smaller one is the first thing to try. In steps of 0.01, as they are given. */

@@ -124,7 +124,7 @@ def _():
     status = run("status", "--json", "--root", machine("spark-cache-starved")).json
     equal(document["budget"], status["headroom"]["budget"])
     equal(document["advice"][0]["step"], 1, "the flush comes first")
-    contains(document["advice"][0]["do"], "drop_caches")
+    contains(document["advice"][0]["do"], "umactl cache evict --all-models")
 
 
 @case("a plan from a snapshot is a plan from its folder")

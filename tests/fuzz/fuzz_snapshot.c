@@ -30,6 +30,22 @@ static void gpus(const uint8_t *data, size_t size) {
     (void)uma_arena_free(arena);
 }
 
+static void page_cache(const uint8_t *data, size_t size) {
+    struct uma_arena *arena = uma_arena_new(64 * 1024 * 1024);
+    struct uma_page_cache cache;
+    struct uma_error err = { 0 };
+    if (!arena)
+        return;
+    int r = uma_page_cache_parse((const char *)data, size, "fuzz", arena, &cache, &err);
+    if (r > 0 || (r < 0 && err.code != r))
+        abort();
+    for (size_t i = 1; r == 0 && i < cache.n_files; i++) /* the promised order */
+        if (uma_usable(cache.files[i].resident.validity) &&
+            (!uma_usable(cache.files[i - 1].resident.validity) || cache.files[i - 1].resident.value < cache.files[i].resident.value))
+            abort();
+    (void)uma_arena_free(arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct uma_snapshot s, again;
     struct uma_error err = { 0 };
@@ -37,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *first = NULL, *second = NULL;
     size_t n = 0, m = 0;
     gpus(data, size);
+    page_cache(data, size);
     int r = uma_snapshot_parse((const char *)data, size, "fuzz", &s, &err);
     if (r < 0) {
         if (err.code != r || !err.text[0])

@@ -126,8 +126,8 @@ static void cache(void **state) {
     assert_non_null(strstr(p->evidence, "3.3 GiB"));
     assert_non_null(strstr(p->evidence, "101 GiB"));
     assert_non_null(strstr(p->evidence, "11.7 GiB"));
-    assert_non_null(strstr(p->remedy, "drop_caches=1"));
-    m.s.meminfo.mem_available = u64(KB(24 * 1048576)); /* 20 GiB of cache beside a server: everyone's */
+    assert_string_equal(p->remedy, "see: umactl cache"); /* nobody has looked at the files */
+    m.s.meminfo.mem_available = u64(KB(24 * 1048576));   /* 20 GiB of cache beside a server: everyone's */
     assert_null(find(&m.s, "cache-starves-cuda"));
     m.s.meminfo.mem_available = u64(KB(101 * 1048576));
     m.s.meminfo.mem_free = u64(KB(33603196)); /* a public reading after downloads: CUDA sees 32 GiB */
@@ -136,6 +136,75 @@ static void cache(void **state) {
     m.gpu.unified = UMA_NO;
     m.s.platform.unified = UMA_NO;
     assert_null(find(&m.s, "cache-starves-cuda"));
+}
+
+/* The same machine, and what its list of files adds to it. */
+static void cache_named(void **state) {
+    (void)state;
+    struct spark m;
+    spark(&m);
+    machine_meminfo(&m.s.meminfo, (uint64_t)(3.3 * 1048576), 101 * 1048576, 99 * 1048576, 4400000);
+    m.s.time_ns = 1790000000000000000;
+    struct uma_pid users[] = { { 200 }, { 999 } };
+    struct uma_cached_file files[] = {
+        { .path = "/hub/1", .model = "org/large", .resident = u64(50 * UMA_GIB), .used_ns = m.s.time_ns - 180000000000 },
+        { .path = "/hub/2", .model = "org/large", .resident = u64(20 * UMA_GIB), .used_ns = m.s.time_ns - 999000000000 },
+        { .path = "/srv/data set", .resident = u64(18 * UMA_GIB) },
+        { .path = "/hub/3", .model = "small", .resident = u64(UMA_GIB) },
+    };
+    m.s.page_cache = (struct uma_page_cache){ .source.validity = UMA_KNOWN,
+                                              .total = u64(99 * UMA_GIB),
+                                              .explained = u64(89 * UMA_GIB),
+                                              .unreadable = u64(0),
+                                              .complete = true,
+                                              .n_files = 4,
+                                              .files = files };
+    const struct uma_problem *p = find(&m.s, "cache-starves-cuda");
+    assert_non_null(p);
+    assert_non_null(strstr(p->evidence, "; 70.0 GiB of it are org/large (2 files, used 3 minutes ago), 18.0 GiB are /srv/data set"));
+    assert_null(strstr(p->evidence, "small"));
+    assert_null(strstr(p->evidence, "known"));
+    assert_string_equal(p->remedy, "umactl cache evict --model org/large");
+    static const struct {
+        int64_t seconds;
+        const char *text;
+    } ages[] = { { 5, "used a minute ago" },      { 3599, "used 59 minutes ago" },   { 3600, "used within a day" },
+                 { 86400, "not used for a day" }, { 400000, "not used for 4 days" }, { -5, "(2 files)" } };
+    files[1].used_ns = 0;
+    for (size_t i = 0; i < ELEMENTS(ages); i++) {
+        files[0].used_ns = m.s.time_ns - ages[i].seconds * 1000000000;
+        assert_non_null(strstr(find(&m.s, "cache-starves-cuda")->evidence, ages[i].text));
+    }
+    /* in use: by a process that is known, then by one that is not */
+    files[1].n_mapped_by = 2;
+    files[1].mapped_by = users;
+    p = find(&m.s, "cache-starves-cuda");
+    assert_non_null(strstr(p->evidence, ", in use: mapped by "));
+    assert_non_null(strstr(p->evidence, ", pid 200)"));
+    assert_string_equal(p->remedy, "umactl cache evict '/srv/data set'");
+    files[1].n_mapped_by = 0;
+    files[1].n_open_by = 1;
+    files[1].open_by = &users[1];
+    assert_non_null(strstr(find(&m.s, "cache-starves-cuda")->evidence, "in use: open by a process, pid 999)"));
+    /* little is known */
+    m.s.page_cache.n_files = 0;
+    m.s.page_cache.explained = u64(UMA_GIB);
+    m.s.page_cache.unreadable = u64(12);
+    p = find(&m.s, "cache-starves-cuda");
+    assert_non_null(strstr(p->evidence, "the files of only 1.0 GiB of it are known: the kernel does not tell this user of 12 files"));
+    assert_string_equal(p->remedy, "see: sudo umactl cache");
+    m.s.page_cache.unreadable = u64(0);
+    m.s.page_cache.complete = false;
+    assert_non_null(strstr(find(&m.s, "cache-starves-cuda")->evidence, "known: there was no time to look at all"));
+    /* texts as long as a document may have them stay texts, and the command stays whole or is none */
+    static char name[65537];
+    (void)memset(name, '\'', 65536);
+    files[0].model = name;
+    files[0].used_ns = 0;
+    m.s.page_cache.n_files = 1;
+    p = find(&m.s, "cache-starves-cuda");
+    assert_string_equal(p->remedy, "umactl cache evict --all-models");
+    assert_true(strlen(p->evidence) < 1024);
 }
 
 static void fragments(void **state) {
@@ -548,10 +617,10 @@ static void generic_machine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(healthy),        TEST(nothing_known), TEST(cache),    TEST(fragments), TEST(pools),    TEST(cma_and_hugetlb),
-        TEST(shmem),          TEST(swap),          TEST(headroom), TEST(psi),       TEST(torn),     TEST(power),
-        TEST(heat),           TEST(clocks),        TEST(library),  TEST(releasing), TEST(two_jobs), TEST(container_limit),
-        TEST(generic_machine)
+        TEST(healthy),         TEST(nothing_known),  TEST(cache),  TEST(cache_named), TEST(fragments), TEST(pools),
+        TEST(cma_and_hugetlb), TEST(shmem),          TEST(swap),   TEST(headroom),    TEST(psi),       TEST(torn),
+        TEST(power),           TEST(heat),           TEST(clocks), TEST(library),     TEST(releasing), TEST(two_jobs),
+        TEST(container_limit), TEST(generic_machine)
     };
     return cmocka_run_group_tests_name("problems", tests, NULL, NULL);
 }

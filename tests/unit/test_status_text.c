@@ -77,7 +77,7 @@ static void serving(struct uma_snapshot *s, struct uma_account *a) {
     a->n_problems = 1;
     a->problems[0] =
         (struct uma_problem){ "cache-starves-cuda", UMA_WARNING, "file cache hides most of the pool from CUDA",
-                              "MemFree is 3.3 GiB while 97.7 GiB of cache could be dropped", "sync; sudo sysctl vm.drop_caches=1" };
+                              "MemFree is 3.3 GiB while 97.7 GiB of cache could be dropped", "umactl cache evict --all-models" };
 }
 
 /* 40 of everything: nothing of it may make the page larger than the screen. */
@@ -150,7 +150,7 @@ static void test_the_budget_stands_first(void **state) {
     assert_has(t, "sw_power_cap+board_limit+0x800");
     assert_has(t, "spark-1, dgx-spark, ");
     assert_null(strstr(t, "gpu_idle"));
-    assert_has(t, "sync; sudo sysctl vm.drop_caches=1");
+    assert_has(t, "umactl cache evict --all-models");
     assert_has(t, "smaller rows");
     assert_true(lines_within(t, 80) < 24);
 }

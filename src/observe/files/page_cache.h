@@ -34,6 +34,8 @@ int uma_page_cache_read(struct uma_root *root, const struct uma_page_cache_reque
                         struct uma_arena *arena, struct uma_page_cache *ret_cache, struct uma_page_cache_counts *ret_counts,
                         struct uma_error *err);
 #define UMA_PAGE_CACHE_RECORD "umactl/page_cache.json"
+/* That list: of a folder. Never fails: the source says why there is none (UMA_UNKNOWN: nothing was recorded). */
+void uma_page_cache_recorded(struct uma_root *root, struct uma_arena *arena, struct uma_page_cache *ret_cache);
 
 /* A model's files as one row, those in memory (tmpfs) apart from those of storage; a file without a model is a row of its own. */
 struct uma_cached_group {
