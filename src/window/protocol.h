@@ -33,7 +33,7 @@ enum uma_window_refusal { UMA_WINDOW_OK, UMA_WINDOW_NOT_MAPPED, UMA_WINDOW_PRIVA
 struct uma_window_answer { /* helper -> umactl */
     uint32_t version, n;
     struct {
-        uint64_t released; /* bytes that madvise took without an error */
+        uint64_t released; /* bytes of the range that the process does not map any more, or did not */
         int32_t error;     /* errno, 0 */
         uint32_t refusal;  /* enum uma_window_refusal */
     } ranges[UMA_WINDOW_RANGES_MAX];
