@@ -25,7 +25,7 @@ struct uma_pid {
 struct uma_cached_file {
     /*
      * Where this machine's reader can open it: "/models/a", "/proc/77/root/models/a" (another mount namespace), "/proc/77/fd/5" (deleted). Its bytes as they
-     * are, because it is for opening: the one string that may be no UTF-8.
+     * are, because it is for opening: the one string that may be no UTF-8 (in a snapshot it is, as all strings are).
      */
     const char *path;
     const char

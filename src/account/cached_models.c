@@ -35,7 +35,8 @@ static int32_t first_pid(int32_t before, size_t n, const struct uma_pid *list) {
 }
 
 static void add(struct uma_cached_model *model, const struct uma_cached_file *file) {
-    model->name = name_of(file);
+    model->name = !file->model && file->shown ? file->shown : name_of(file);
+    model->path = file->model ? NULL : file->path;
     model->is_model = file->model != NULL;
     model->n_files++;
     model->resident = uma_add(model->resident, file->resident.value);
@@ -78,6 +79,8 @@ bool uma_shell_word(struct uma_text *text, const char *s) {
     size_t n = strnlen(s, WORD_MAX + 1);
     if (n == 0 || n > WORD_MAX)
         return false;
+    if (strchr(s, '\\')) /* a byte that is not UTF-8 stands as four characters in a snapshot: what it was called is no longer known */
+        return false;
     _cleanup_text_ struct uma_text shown = { 0 };
     (void)uma_text_safe(&shown, s, 0);
     if (shown.failed || strcmp(shown.data, s) != 0)
@@ -99,15 +102,12 @@ bool uma_shell_word(struct uma_text *text, const char *s) {
 
 static void evict_one(struct uma_text *text, const struct uma_cached_model *model) {
     _cleanup_text_ struct uma_text word = { 0 };
-    if (!uma_shell_word(&word, model->name))
+    if (!uma_shell_word(&word, model->is_model ? model->name : model->path))
         uma_text_append(text, model->is_model ? "umactl cache evict --all-models" : "see: umactl cache");
-    else
-        /* "=": a name that begins with a dash is no option */
-        uma_text_printf(text, "umactl cache evict %s%s",
-                        !model->is_model        ? ""
-                        : model->name[0] == '-' ? "--model="
-                                                : "--model ",
-                        word.data);
+    else if (!model->is_model)
+        uma_text_printf(text, "umactl cache evict %s", word.data);
+    else /* "=": a name that begins with a dash is no option */
+        uma_text_printf(text, "umactl cache evict --model%s%s", model->name[0] == '-' ? "=" : " ", word.data);
 }
 
 void uma_cached_remedy(struct uma_text *text, const struct uma_page_cache *cache, const struct uma_cached_model *models, size_t n,

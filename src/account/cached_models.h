@@ -10,7 +10,8 @@
 #include "uma.h"
 
 struct uma_cached_model {
-    const char *name; /* the model's, or the path; as the machine has it */
+    const char *name; /* the model's, or what the file is called; as the machine has it */
+    const char *path; /* of a file of no model: where it can be opened */
     bool is_model;
     size_t n_files; /* with pages in the cache */
     uint64_t resident;

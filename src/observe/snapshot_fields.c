@@ -361,6 +361,7 @@ static const struct uma_fields pid_fields = FIELDS("pid", pid_list, true);
 #define S uma_cached_file
 static const struct uma_field cached_file_list[] = {
     STRING(path, FILE),
+    STRING(shown, FILE),
     STRING(model, MODEL),
     STRING(filesystem, OPEN),
     STRING(container, CONTAINER),

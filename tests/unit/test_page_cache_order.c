@@ -52,6 +52,8 @@ static void test_keep(void **state) {
         for (size_t p = 0; p < PIDS; p++)
             f->mapped_by[p].pid = (int32_t)(p + 1);
     }
+    cache.files[1].path = "/\xff";
+    cache.files[1].shown = "/a";
     cache.files[FILES - 1].resident = (struct uma_u64){ .validity = UMA_DENIED };
     cache.files[FILES - 2].resident = known(0);
     struct uma_page_cache kept;
@@ -67,6 +69,8 @@ static void test_keep(void **state) {
     assert_string_equal(kept.source.detail, "why");
     assert_string_equal(kept.files[UMA_SNAPSHOT_CACHED_FILES - 1].path, "/f255");
     assert_string_equal(kept.files[0].model, "m");
+    assert_string_equal(kept.files[1].path, "/\\xff");
+    assert_string_equal(kept.files[1].shown, "/a");
     assert_null(kept.files[0].container);
     assert_int_equal(kept.files[0].n_mapped_by, UMA_SNAPSHOT_CACHED_PIDS);
     assert_int_equal(kept.files[0].mapped_by[UMA_SNAPSHOT_CACHED_PIDS - 1].pid, UMA_SNAPSHOT_CACHED_PIDS);

@@ -47,7 +47,10 @@ static bool copy_pids(struct uma_arena *arena, size_t *n, struct uma_pid **list)
 }
 
 static bool copy_file(struct uma_arena *arena, struct uma_cached_file *file) {
-    const char **const strings[] = { &file->path, &file->model, &file->filesystem, &file->container };
+    /* as it was for opening, it becomes one for documents */
+    if (file->path && !(file->path = uma_arena_utf8(arena, file->path, strlen(file->path))))
+        return false;
+    const char **const strings[] = { &file->shown, &file->model, &file->filesystem, &file->container };
     for (size_t i = 0; i < ELEMENTS(strings); i++)
         if (*strings[i] && !copy_string(arena, strings[i]))
             return false;
