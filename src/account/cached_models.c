@@ -47,7 +47,7 @@ static void add(struct uma_cached_model *model, const struct uma_cached_file *fi
 
 int uma_cached_models_build(const struct uma_page_cache *cache, struct uma_arena *arena, size_t *ret_n,
                             struct uma_cached_model **ret_models) {
-    const struct uma_cached_file **files = uma_arena_array(arena, cache->n_files, sizeof(*files));
+    const struct uma_cached_file **files = uma_arena_array(arena, cache->n_files, sizeof(void *));
     struct uma_cached_model *models = uma_arena_array(arena, cache->n_files, sizeof(*models));
     if (!files || !models)
         return -ENOMEM;
@@ -58,7 +58,7 @@ int uma_cached_models_build(const struct uma_page_cache *cache, struct uma_arena
             files[n++] = f;
     }
     if (n > 1)
-        qsort(files, n, sizeof(*files), by_name);
+        qsort(files, n, sizeof(void *), by_name);
     for (size_t i = 0; i < n; i++) {
         bool same = i > 0 && files[i]->model && files[i - 1]->model && strcmp(files[i]->model, files[i - 1]->model) == 0;
         n_models += !same;
@@ -125,15 +125,14 @@ void uma_cached_remedy(struct uma_text *text, const struct uma_page_cache *cache
         model = model ? model : &models[i];
         all_models = uma_add(all_models, models[i].resident);
     }
-    bool several = model && all_models > model->resident;
+    bool one = model && model->resident >= worth;
+    bool all = model && all_models > model->resident && all_models >= worth && (!one || (!used && !cures(userdata, model->resident)));
     if (largest && !largest->is_model && largest->resident > all_models && largest->resident >= worth)
         evict_one(text, largest);
-    else if (several && !used && all_models >= worth && !cures(userdata, model->resident))
+    else if (all)
         uma_text_append(text, "umactl cache evict --all-models");
-    else if (model && model->resident >= worth)
+    else if (one)
         evict_one(text, model);
-    else if (several && all_models >= worth)
-        uma_text_append(text, "umactl cache evict --all-models");
     else /* files of other users are told to root alone */
         uma_text_append(text, uma_or(cache->unreadable, 0) > 0 ? "see: sudo umactl cache" : "see: umactl cache");
 }

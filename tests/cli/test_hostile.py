@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Process lists that want to harm: names with newlines, brackets and escape sequences, and thousands of processes."""
 
+import json
 import os
+import subprocess
 import tempfile
 
 from harness import Skip, add, assert_clean_text, case, check_status, contains, environment, equal, machine, machines, main, on_terminal, run, run_measured
@@ -75,6 +77,33 @@ def crowd(root, n):
     write(os.path.join(root, "proc", "meminfo"), MEMINFO)
     for i in range(n):
         add_process(root, 1000 + i, b"worker-%d" % i, 4000, b"python3\0-m\0worker\0--rank\0%d\0" % i)
+
+
+MODEL_NAMES = ["org/plain-7B", "it's", "a b", "; touch {}", "$(touch {})", "`touch {}`", "' ; touch {} ; '", "-rf", "--all", "a\nb", "\x1b[2J", "\u202eb", "\\xff", "*", "~", "=x",
+               "#x", "!!", "x" * 600, "\u6a21\u578b", "a\tb", "a|touch {}", "&& touch {}", "", " "]
+
+
+@case("a model's name is one word of the command that evicts it, or no word of any")
+def _():
+    snapshot = run("snapshot", "--root", machine("spark-cache-starved")).expect(0).json
+    with tempfile.TemporaryDirectory() as place:
+        trap = os.path.join(place, "trap")
+        for pattern in MODEL_NAMES:
+            name = pattern.replace("{}", trap)
+            for f in snapshot["page_cache"]["files"]:
+                if f["model"] is not None and "4B" not in f["path"]:
+                    f["model"] = name
+            document = json.dumps(snapshot).encode()
+            assert_clean_text(run("status", "--from", "-", stdin=document).expect(0).out_bytes)
+            [problem] = run("status", "--json", "--from", "-", stdin=document).expect(0).json["problems"]
+            # what a shell makes of it: a function stands for the program
+            shell = 'umactl() { for word; do printf "%s\\0" "$word"; done; }; ' + problem["remedy"]
+            words = subprocess.run(["sh", "-c", shell], capture_output=True, check=True, timeout=10, cwd=place).stdout.decode().split("\0")[:-1]
+            whole = [["cache", "evict", "--model", name], ["cache", "evict", "--model=" + name]]
+            assert words in whole + [["cache", "evict", "--all-models"]], (name, problem["remedy"], words)
+            if name in ("org/plain-7B", "it's", "; touch " + trap, "-rf", "\u6a21\u578b"):
+                assert words in whole, (name, words)
+            equal(os.listdir(place), [], "what the command left behind")
 
 
 @case("names that close the bracket, end the line and paint the screen")

@@ -73,6 +73,7 @@ int uma_page_cache_keep(const struct uma_page_cache *cache, struct uma_arena *ar
         whole = whole && copy_string(arena, &kept.source.detail);
     if (!whole)
         return uma_error_set(err, ENOMEM, "the page cache's files");
+    uma_cached_files_sort(kept.files, kept.n_files); /* a path may have become another text */
     uint64_t without = 0;
     for (size_t i = kept.n_files; i < cache->n_files; i++)
         without += uma_usable(cache->files[i].resident.validity) && cache->files[i].resident.value > 0;
