@@ -44,11 +44,11 @@ struct uma_cached_group {
     enum uma_cached_kind kind; /* of all its files */
     size_t n_files;
     const struct uma_cached_file **files;
-    struct uma_u64 size, resident, dirty; /* sums; DENIED when every file's is unknown; `partly` when only some */
-    bool partly;
+    struct uma_u64 size, resident, dirty; /* sums of what is known; when nothing is, the reason of the first file */
+    bool partly;                          /* the residency of some is unknown, not of all */
     int64_t used_ns;
     size_t n_mapped_by;
-    int32_t *mapped_by;
+    int32_t *mapped_by; /* ascending, each once */
 };
-/* Most resident first. In the arena. Pure. */
+/* Most resident first, unknown ones behind; then by size, then by name. Rows in the arena, files in `cache`. -ENOMEM. Pure. */
 int uma_page_cache_group(const struct uma_page_cache *cache, struct uma_arena *arena, size_t *ret_n, struct uma_cached_group **ret_groups);
