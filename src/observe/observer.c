@@ -17,6 +17,7 @@
 #include "observe/platform.h"
 #include "observe/process.h"
 #include "observe/snapshot_json.h"
+#include "observe/tuning.h"
 
 #include <string.h>
 
