@@ -13,7 +13,9 @@ static const char usage[] =
     "\n"
     "Which files fill the page cache, and what to do about exactly those.\n"
     "\n"
-    "`umactl cache COMMAND --help` lists the options of a command:\n"
+    "  advise           what settings do to models on one pool, and which help\n"
+    "\n"
+    "`umactl cache COMMAND --help` lists the options of a command. The listing, which comes without one:\n"
     "\n"
     "      --json           one JSON document: every file that was found, and the models\n"
     "      --from FILE      a snapshot instead of the machine; - is standard input\n"
@@ -26,7 +28,7 @@ static const char usage[] =
 /* ---- sub-commands ------------------------------------------------------------------------------------------- */
 
 static const struct uma_command *const commands[] = {
-    NULL, /* the table's end */
+    &uma_command_cache_advise, NULL, /* the table's end */
 };
 
 /* Their names are "cache WORD". */
