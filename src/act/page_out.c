@@ -65,7 +65,8 @@ ssize_t uma_page_out(int pidfd, const struct iovec *ranges, size_t n, struct uma
         for (size_t i = 0; i < now; i++)
             wanted += ranges[i].iov_len;
         ssize_t done = call(pidfd, ranges, now);
-        if (done < 0 || (size_t)done < wanted) /* it stops at the first range that fails, and tells the error only when that was the first */
+        if (done < 0 ||
+            (size_t)done < wanted) /* it stops at the first range that fails, and tells the error only when that was the first */
             done = one_by_one(pidfd, ranges, now, err);
         if (done < 0)
             return done;

@@ -28,7 +28,9 @@ static const char usage[] =
 /* ---- sub-commands ------------------------------------------------------------------------------------------- */
 
 static const struct uma_command *const commands[] = {
-    &uma_command_cache_advise, NULL, /* the table's end */
+    &uma_command_cache_follow,
+    &uma_command_cache_advise,
+    NULL, /* the table's end */
 };
 
 /* Their names are "cache WORD". */
@@ -48,7 +50,7 @@ static int unknown_word(const char *word) {
 
 static int run(int argc, char **argv) {
     if (argc > 1 && argv[1][0] != '-') {
-        for (size_t i = 0; i < ELEMENTS(commands) - 1; i++)
+        for (size_t i = 0; i + 1 < ELEMENTS(commands); i++)
             if (strcmp(argv[1], word_of(NULL, i)) == 0)
                 return commands[i]->run(argc - 1, argv + 1);
         return unknown_word(argv[1]);

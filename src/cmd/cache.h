@@ -43,6 +43,12 @@ void uma_cache_json(struct uma_json *json, const struct uma_cache_listing *listi
 /* One file's object, left open for what else is known of it. */
 void uma_cache_file_json(struct uma_json *json, const struct uma_cached_file *file);
 
+/* ---- following a load (cache_follow.c) ------------------------------------------------------------------------ */
+
+/* The report's members, for an object that is open. */
+struct uma_follow_report;
+void uma_follow_report_json(struct uma_json *json, const struct uma_follow_report *report);
+
 /* ---- words (cache_words.c) ---------------------------------------------------------------------------------- */
 
 /* A path with every byte that is not UTF-8 as \xHH: how documents hold it. Into `text`, which is reset first; its data, or "". */

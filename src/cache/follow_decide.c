@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/follow_decide.h"
+
+#include "base/units.h"
+
+#include <stdlib.h>
+
+/* Of the bytes evicted in one pass, a tenth that comes back says that the weights are used where they lie: a copying loader reads each byte once. */
+enum { AGAIN_SHARE = 10 };
+/* And an absolute floor, a sixteenth of the window: the first few chunks of a pass are no evidence yet. */
+enum { AGAIN_LEAST_OF_WINDOW = 16 };
+#define AGAIN_LEAST_WITHOUT_WINDOW (16 * UMA_MIB)
+
+enum { WINDOW_CHUNKS = 64, FAILURES_MAX = 3, LEFT_SHARE = 8 };
+
+void uma_follow_window_begin(struct uma_follow_window *window, uint64_t limit) {
+    uint32_t chunk = UMA_FOLLOW_CHUNK_MOST;
+    while (limit && chunk > UMA_FOLLOW_CHUNK_LEAST && limit / chunk < WINDOW_CHUNKS)
+        chunk /= 2;
+    uint64_t most = limit ? limit : UINT64_MAX;
+    *window = (struct uma_follow_window){ .limit = most, .now = most, .chunk = chunk };
+}
+
+int uma_follow_file_new(const struct uma_follow_window *window, uint64_t size, struct uma_follow_file **ret_file, struct uma_error *err) {
+    if (size > UMA_FOLLOW_FILE_MAX)
+        return uma_error_text(err, EFBIG, "a file of more than 16 TiB is not followed");
+    struct uma_follow_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return uma_error_set(err, ENOMEM, "following a file");
+    file->size = size;
+    file->n_chunks = (size_t)((size + window->chunk - 1) / window->chunk);
+    file->chunks = calloc(MAX_OF(file->n_chunks, (size_t)1), sizeof *file->chunks);
+    if (!file->chunks) {
+        free(file);
+        return uma_error_set(err, ENOMEM, "following a file");
+    }
+    for (size_t i = 0; i < file->n_chunks; i++)
+        file->chunks[i].file = file;
+    *ret_file = file;
+    return 0;
+}
+
+uint32_t uma_follow_chunk_length(const struct uma_follow_window *window, const struct uma_follow_file *file, size_t index) {
+    uint64_t start = (uint64_t)index * window->chunk;
+    return start >= file->size ? 0 : (uint32_t)MIN_OF(file->size - start, (uint64_t)window->chunk);
+}
+
+/* ---- the list, oldest growth first --------------------------------------------------------------------------- */
+
+static void list_remove(struct uma_follow_window *window, struct uma_follow_chunk *chunk) {
+    if (!chunk->listed)
+        return;
+    *(chunk->older ? &chunk->older->newer : &window->oldest) = chunk->newer;
+    *(chunk->newer ? &chunk->newer->older : &window->newest) = chunk->older;
+    chunk->older = chunk->newer = NULL;
+    chunk->listed = false;
+    window->held -= chunk->held;
+}
+
+static void list_append(struct uma_follow_window *window, struct uma_follow_chunk *chunk) {
+    chunk->older = window->newest;
+    *(window->newest ? &window->newest->newer : &window->oldest) = chunk;
+    window->newest = chunk;
+    chunk->listed = true;
+    window->held += chunk->held;
+}
+
+struct uma_follow_file *uma_follow_file_free(struct uma_follow_window *window, struct uma_follow_file *file) {
+    if (!file)
+        return NULL;
+    for (size_t i = 0; i < file->n_chunks; i++)
+        list_remove(window, &file->chunks[i]);
+    free(file->chunks);
+    free(file);
+    return NULL;
+}
+
+/* ---- what is seen -------------------------------------------------------------------------------------------- */
+
+static void leave_in_place(struct uma_follow_window *window, struct uma_follow_file *file) {
+    file->in_place = true;
+    for (size_t i = 0; i < file->n_chunks; i++)
+        list_remove(window, &file->chunks[i]);
+}
+
+static void judge_reuse(struct uma_follow_window *window, struct uma_follow_file *file) {
+    uint64_t least = window->limit == UINT64_MAX ? AGAIN_LEAST_WITHOUT_WINDOW : window->limit / AGAIN_LEAST_OF_WINDOW;
+    if (file->pass_again > least && file->pass_again > file->pass_evicted / AGAIN_SHARE)
+        leave_in_place(window, file);
+}
+
+uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file *file, size_t index, uint32_t bytes, uint32_t low,
+                        uint32_t high, int64_t now_ns) {
+    if (index >= file->n_chunks || file->in_place)
+        return 0;
+    struct uma_follow_chunk *chunk = &file->chunks[index];
+    uint32_t length = uma_follow_chunk_length(window, file, index);
+    bytes = MIN_OF(bytes, length);
+    high = MIN_OF(high, length);
+    if (bytes <= chunk->held || low >= high)
+        return 0;
+    uint32_t grown = bytes - chunk->held, first = MIN_OF(grown, length - chunk->pass);
+    list_remove(window, chunk);
+    chunk->low = chunk->held ? MIN_OF(chunk->low, low) : low;
+    chunk->high = chunk->held ? MAX_OF(chunk->high, high) : high;
+    chunk->held = bytes;
+    chunk->pass += first;
+    if (chunk->pass > chunk->read) {
+        file->read += chunk->pass - chunk->read;
+        chunk->read = chunk->pass;
+    }
+    file->held += grown;
+    file->again += grown - first;
+    file->pass_again += grown - first;
+    file->front = index;
+    file->moved_ns = now_ns;
+    chunk->failures = 0;
+    chunk->retry_ns = 0;
+    list_append(window, chunk);
+    if (grown > first)
+        judge_reuse(window, file);
+    return grown;
+}
+
+void uma_follow_pass(struct uma_follow_window *window, struct uma_follow_file *file) {
+    file->in_place = false;
+    file->pass_evicted = file->pass_again = 0;
+    file->front = 0;
+    for (size_t i = 0; i < file->n_chunks; i++) {
+        struct uma_follow_chunk *chunk = &file->chunks[i];
+        chunk->pass = chunk->held; /* what is held is seen as read already: it cannot be told whether it will be read again */
+        chunk->evicted = false;
+        if (chunk->held && !chunk->listed)
+            list_append(window, chunk);
+    }
+}
+
+void uma_follow_closed(struct uma_follow_window *window, struct uma_follow_file *file) {
+    file->stuck = 0;
+    for (size_t i = 0; i < file->n_chunks && !file->in_place; i++) {
+        struct uma_follow_chunk *chunk = &file->chunks[i];
+        chunk->failures = 0;
+        chunk->retry_ns = 0;
+        if (chunk->held && !chunk->listed)
+            list_append(window, chunk);
+    }
+}
+
+/* ---- what is chosen ------------------------------------------------------------------------------------------ */
+
+uint64_t uma_follow_target(const struct uma_follow_window *window, uint64_t grown) {
+    if (window->now == UINT64_MAX)
+        return UINT64_MAX;
+    uint64_t room = grown > UINT64_MAX / 2 ? UINT64_MAX : grown + grown / 2;
+    return window->now - MIN_OF(window->now / 2, room);
+}
+
+void uma_follow_press(struct uma_follow_window *window, bool pressed) {
+    if (window->limit == UINT64_MAX)
+        return; /* without a window the caller says how much it wants */
+    uint64_t least = window->limit / 4;
+    if (pressed)
+        window->now = MAX_OF(window->now / 2, least);
+    else if (window->now < window->limit)
+        window->now = MIN_OF(window->limit, window->now + window->limit / 8);
+}
+
+size_t uma_follow_choose(const struct uma_follow_window *window, uint64_t target, int64_t now_ns, struct uma_follow_chunk **ret_chunks,
+                         size_t max) {
+    size_t n = 0;
+    uint64_t held = window->held;
+    for (struct uma_follow_chunk *chunk = window->oldest; chunk && held > target && n < max; chunk = chunk->newer) {
+        if (chunk->retry_ns > now_ns)
+            continue;
+        ret_chunks[n++] = chunk;
+        held -= chunk->held;
+    }
+    return n;
+}
+
+void uma_follow_evicted(struct uma_follow_window *window, struct uma_follow_chunk *chunk, uint32_t left, int64_t now_ns) {
+    struct uma_follow_file *file = chunk->file;
+    bool stuck = left > chunk->held / LEFT_SHARE;
+    uint32_t gone = stuck ? chunk->held - MIN_OF(left, chunk->held) : chunk->held;
+    bool was_listed = chunk->listed;
+    list_remove(window, chunk);
+    file->held -= gone;
+    file->evicted += gone;
+    file->pass_evicted += gone;
+    chunk->held -= gone;
+    chunk->evicted = chunk->evicted || gone > 0;
+    if (!stuck) {
+        chunk->low = chunk->high = 0;
+        chunk->failures = 0;
+        return;
+    }
+    if (chunk->failures == FAILURES_MAX || !was_listed) {
+        file->stuck += chunk->held;
+        return;
+    }
+    chunk->retry_ns = now_ns + (UMA_SECOND_NS << chunk->failures);
+    chunk->failures++;
+    list_append(window, chunk);
+}
+
+void uma_follow_give_up(struct uma_follow_window *window, struct uma_follow_chunk *chunk) {
+    if (!chunk->listed)
+        return;
+    list_remove(window, chunk);
+    chunk->file->stuck += chunk->held;
+}

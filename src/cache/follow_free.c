@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeping memory free while a job loads: when MemFree falls below the line, what is least valuable goes first. What the job has copied is worth nothing to it
+ * any more; what it has still to read is worth a read from disk, and goes last.
+ */
+#include "base/units.h"
+#include "cache/follow_parts.h"
+
+#include <fcntl.h>
+
+/* Unread parts are taken back in pieces: MemFree says after each whether more is needed. */
+#define UNREAD_PIECE (64 * UMA_MIB)
+/* And at most this often: what was evicted there is read from disk again soon. */
+#define UNREAD_EVERY_NS (INT64_C(100) * 1000000)
+
+/* The last chunk behind all that was read of which anything is resident; SIZE_MAX: none. */
+static size_t last_unread(const struct uma_followed *file, size_t chunks) {
+    size_t n = file->state->n_chunks;
+    size_t most = chunks > n ? 0 : n - chunks;
+    return file->state->front >= most ? SIZE_MAX : most;
+}
+
+/* From the end of the file that has most to read still. */
+static void evict_unread(struct uma_follower *f) {
+    if (f->now_ns < f->unread_ns)
+        return;
+    f->unread_ns = f->now_ns + UNREAD_EVERY_NS;
+    size_t piece = MAX_OF((size_t)(UNREAD_PIECE / f->window.chunk), (size_t)1);
+    struct uma_followed *best = NULL;
+    uint64_t most = 0;
+    for (size_t i = 0; i < f->n_files; i++) {
+        struct uma_followed *file = f->files[i];
+        if (file->ignored || last_unread(file, file->unread_taken + piece) == SIZE_MAX)
+            continue;
+        uint64_t unread = (uint64_t)(file->state->n_chunks - file->unread_taken - file->state->front) * f->window.chunk;
+        if (!best || unread > most) {
+            best = file;
+            most = unread;
+        }
+    }
+    if (!best)
+        return;
+    best->unread_taken += piece;
+    off_t from = (off_t)((uint64_t)(best->state->n_chunks - best->unread_taken) * f->window.chunk);
+    if (posix_fadvise(best->fd, from, (off_t)(piece * f->window.chunk), POSIX_FADV_DONTNEED) == 0)
+        f->report.means |= UMA_FOLLOW_FADVISE;
+}
+
+void uma_follow_keep_free(struct uma_follower *f) {
+    uint64_t line = f->options->keep_free;
+    bool pressed = f->free < line;
+    uma_follow_press(&f->window, pressed);
+    if (!pressed)
+        return;
+    uint64_t lacking = line - f->free;
+    if (f->window.held) {
+        uint64_t keep = f->window.limit == UINT64_MAX ? 0 : MIN_OF(f->window.now, f->window.held);
+        uint64_t target = MAX_OF(keep, f->window.held - MIN_OF(f->window.held, lacking));
+        uint64_t gone = uma_follow_evict(f, target);
+        lacking -= MIN_OF(lacking, gone);
+    }
+    if (lacking)
+        evict_unread(f);
+}
+
+void uma_follow_keep_free_end(struct uma_follower *f) {
+    (void)f;
+}
