@@ -179,10 +179,18 @@ static int record_page_cache(struct uma_observer *o, const struct uma_snapshot *
     return record_text(o, UMA_PAGE_CACHE_RECORD, &text, err);
 }
 
+/* Settings are no part of a snapshot, but of the machine: to read them under a capture is to record them. */
+static int record_settings(struct uma_observer *o, const struct uma_snapshot *s, struct uma_error *err) {
+    struct uma_tuning tuning;
+    return uma_tuning_read(o->root, s->arena, &tuning, err);
+}
+
 static int record(struct uma_observer *o, unsigned what, const struct uma_snapshot *s, struct uma_error *err) {
     int r = what & UMA_READ_GPU ? record_gpus(o, s, err) : 0;
     if (r == 0 && what & UMA_READ_PAGE_CACHE)
         r = record_page_cache(o, s, err);
+    if (r == 0 && what & UMA_READ_PLATFORM)
+        r = record_settings(o, s, err);
     if (r < 0)
         return r;
     _cleanup_text_ struct uma_text text = { 0 };

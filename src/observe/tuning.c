@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* A setting is at most a page; a kernel's command line at most COMMAND_LINE_SIZE, 4096 on the largest (arch setup.h). */
-enum { SETTING_BYTES_MAX = 4096, NAME_MAX_LENGTH = 64, LIST_MAX = 1024 };
+enum { SETTING_BYTES_MAX = 4096, NAME_MAX_LENGTH = 64, LIST_MAX = 1024, MOUNTS_BYTES_MAX = 64 * 1024 };
 
 struct reader {
     struct uma_root *root;
@@ -162,25 +162,25 @@ static bool mount_counts(const struct uma_mount *m) {
     return m->kind == UMA_FILESYSTEM_LOCAL && strncmp(m->point, "/boot", 5) != 0 && strncmp(m->point, "/snap/", 6) != 0;
 }
 
-static const char *mount_of(const struct uma_mounts *mounts, uint64_t major_number, uint64_t minor_number, const char *name) {
-    const char *best = NULL;
+static const struct uma_mount *mount_of(const struct uma_mounts *mounts, uint64_t major_number, uint64_t minor_number, const char *name) {
+    const struct uma_mount *best = NULL;
     for (size_t i = 0; i < mounts->n; i++) {
         const struct uma_mount *m = &mounts->list[i];
         bool same = m->major == major_number && m->minor == minor_number;
         if (!same && m->major == 0 && m->source && strncmp(m->source, "/dev/", 5) == 0)
             same = strcmp(m->source + 5, name) == 0;
-        if (same && mount_counts(m) && (!best || strlen(m->point) < strlen(best)))
-            best = m->point;
+        if (same && mount_counts(m) && (!best || strlen(m->point) < strlen(best->point)))
+            best = m;
     }
     return best;
 }
 
-/* The disk's own mount point or that of one of its partitions, the shortest; NULL when nothing of it is mounted. */
+/* What the disk itself or one of its partitions is mounted as, the shortest; NULL when nothing of it is. */
 static int mount_of_disk(struct reader *r, const struct uma_mounts *mounts, const char *disk, struct name_list *parts,
-                         const char **ret_mount, struct uma_error *err) {
+                         const struct uma_mount **ret_mount, struct uma_error *err) {
     char path[256];
     uint64_t major_number, minor_number;
-    const char *best = NULL;
+    const struct uma_mount *best = NULL;
     (void)snprintf(path, sizeof path, "sys/block/%s/dev", disk);
     if (read_device(r, path, &major_number, &minor_number))
         best = mount_of(mounts, major_number, minor_number, disk);
@@ -190,13 +190,43 @@ static int mount_of_disk(struct reader *r, const struct uma_mounts *mounts, cons
         return uma_error_set(err, ENOMEM, "reading %s", path);
     for (size_t i = 0; i < parts->n; i++) {
         (void)snprintf(path, sizeof path, "sys/block/%s/%s/dev", disk, parts->names[i]);
-        const char *point =
+        const struct uma_mount *m =
             read_device(r, path, &major_number, &minor_number) ? mount_of(mounts, major_number, minor_number, parts->names[i]) : NULL;
-        if (point && (!best || strlen(point) < strlen(best)))
-            best = point;
+        if (m && (!best || strlen(m->point) < strlen(best->point)))
+            best = m;
     }
     *ret_mount = best;
     return 0;
+}
+
+/*
+ * A capture has of the mount table what its other readers need (cgroup_mount.c), not where everything lies on this machine: the lines that say which disk is
+ * mounted where are kept beside it, in the same form.
+ */
+static const char mounts_record[] = "umactl/mountinfo";
+
+static void escape(struct uma_text *text, const char *s) {
+    for (; *s; s++)
+        if (*s == ' ' || *s == '\t' || *s == '\n' || *s == '\\')
+            uma_text_printf(text, "\\%03o", (unsigned)*s);
+        else
+            uma_text_char(text, *s);
+}
+
+static void mount_line(struct uma_text *lines, const struct uma_mount *m) {
+    uma_text_printf(lines, "%d 1 %u:%u / ", (int)m->id, m->major, m->minor);
+    escape(lines, m->point);
+    uma_text_append(lines, " rw - ");
+    escape(lines, m->type);
+    uma_text_char(lines, ' ');
+    escape(lines, m->source && *m->source ? m->source : "none");
+    uma_text_append(lines, " rw\n");
+}
+
+static int mounts_read(struct reader *r, struct uma_mounts *ret_mounts, struct uma_error *err) {
+    if (!uma_root_is_live(r->root) && uma_root_read_unrecorded(r->root, mounts_record, MOUNTS_BYTES_MAX, &r->text, NULL) >= 0)
+        return uma_mounts_parse(r->text.data ? r->text.data : "", r->text.length, mounts_record, r->arena, ret_mounts, err);
+    return uma_mounts_read(r->root, 0, r->arena, ret_mounts, err);
 }
 
 static void read_zram(struct reader *r, const char *name, struct uma_tuning *t) {
@@ -213,12 +243,14 @@ static void read_zram(struct reader *r, const char *name, struct uma_tuning *t) 
 }
 
 static int read_disk(struct reader *r, const struct uma_mounts *mounts, const char *name, struct name_list *parts, struct uma_tuning *t,
-                     struct uma_error *err) {
+                     struct uma_text *lines, struct uma_error *err) {
     char path[256];
-    struct uma_disk disk = { .name = name };
-    int e = mount_of_disk(r, mounts, name, parts, &disk.mount, err);
-    if (e < 0 || !disk.mount)
+    const struct uma_mount *mount = NULL;
+    int e = mount_of_disk(r, mounts, name, parts, &mount, err);
+    if (e < 0 || !mount)
         return e;
+    struct uma_disk disk = { .name = name, .mount = mount->point };
+    mount_line(lines, mount);
     (void)snprintf(path, sizeof path, "sys/block/%s/queue/read_ahead_kb", name);
     disk.read_ahead = read_number(r, path);
     if (disk.read_ahead.validity == UMA_KNOWN && disk.read_ahead.value <= UMA_COUNT_MAX / 1024)
@@ -250,11 +282,12 @@ static int read_disks(struct reader *r, struct uma_tuning *t, struct uma_error *
     t->disks_validity = e < 0 ? uma_validity_of_errno(e) : UMA_KNOWN;
     if (e < 0)
         return 0;
-    e = uma_mounts_read(r->root, 0, r->arena, &mounts, NULL);
+    e = mounts_read(r, &mounts, NULL);
     if (e == -ENOMEM)
         return uma_error_set(err, ENOMEM, "reading the mounts");
     if (e < 0)
         t->disks_validity = uma_validity_of_errno(e);
+    _cleanup_text_ struct uma_text lines = { 0 };
     qsort(names->names, names->n, sizeof names->names[0], by_name); /* the file system's order is nobody's */
     for (size_t i = 0; i < names->n; i++) {
         const char *name = names->names[i];
@@ -262,12 +295,14 @@ static int read_disks(struct reader *r, struct uma_tuning *t, struct uma_error *
             if (t->n_zrams < UMA_ZRAMS_MAX)
                 read_zram(r, name, t);
         } else if (strncmp(name, "loop", 4) != 0 && strncmp(name, "ram", 3) != 0 && t->n_disks < UMA_DISKS_MAX) {
-            e = read_disk(r, &mounts, name, parts, t, err);
+            e = read_disk(r, &mounts, name, parts, t, &lines, err);
             if (e < 0)
                 return e;
         }
     }
-    return 0;
+    if (lines.failed)
+        return uma_error_set(err, ENOMEM, "reading the disks");
+    return uma_root_record(r->root, mounts_record, lines.data ? lines.data : "", lines.length, err);
 }
 
 int uma_tuning_read(struct uma_root *root, struct uma_arena *arena, struct uma_tuning *ret_tuning, struct uma_error *err) {
