@@ -56,6 +56,8 @@ static const char *subject_of(struct uma_advise_site *site, const char *path) {
 }
 
 struct uma_advice *uma_advise_number(struct uma_advise_site *site, const char *id, const char *path, struct uma_u64 value) {
+    if (value.validity == UMA_ABSENT && site->settings)
+        return NULL;
     struct uma_advice *a = uma_advise_add(site, id, subject_of(site, path));
     a->path = path;
     if (uma_usable(value.validity)) {
@@ -98,6 +100,7 @@ int uma_advise(const struct uma_tuning *tuning, const struct uma_snapshot *snaps
         .total = snapshot->meminfo.mem_total,
         .page = snapshot->zones.page_size,
         .unified = snapshot->platform.unified != UMA_NO,
+        .settings = tuning->min_free_kbytes.validity != UMA_ABSENT, /* every kernel has this one */
         .list = { .list = uma_arena_array(arena, UMA_ADVICE_MAX, sizeof(struct uma_advice)) },
     };
     if (!site.list.list)

@@ -60,8 +60,15 @@ static const char *choice_now(struct uma_advise_site *site, const struct uma_cho
     return NULL;
 }
 
+/* A kernel without transparent huge pages. */
+static bool missing(const struct uma_advise_site *site, const struct uma_choice *choice) {
+    return choice->validity == UMA_ABSENT && site->settings;
+}
+
 static void enabled(struct uma_advise_site *site) {
     const struct uma_tuning *t = site->tuning;
+    if (missing(site, &t->thp_enabled))
+        return;
     struct uma_advice *a = uma_advise_add(site, "thp", "transparent huge pages");
     a->path = "sys/kernel/mm/transparent_hugepage/enabled";
     const char *now = choice_now(site, &t->thp_enabled, a);
@@ -95,6 +102,8 @@ static const struct uma_evidence defrag_evidence[] = {
 };
 
 static void defrag(struct uma_advise_site *site) {
+    if (missing(site, &site->tuning->thp_defrag))
+        return;
     struct uma_advice *a = uma_advise_add(site, "thp-defrag", "transparent huge pages: defrag");
     a->path = "sys/kernel/mm/transparent_hugepage/defrag";
     const char *now = choice_now(site, &site->tuning->thp_defrag, a);
@@ -114,7 +123,7 @@ static const struct uma_evidence shmem_evidence[] = {
 };
 
 static void shmem(struct uma_advise_site *site) {
-    if (site->tuning->thp_shmem.validity == UMA_ABSENT)
+    if (missing(site, &site->tuning->thp_shmem))
         return;
     struct uma_advice *a = uma_advise_add(site, "thp-shmem", "transparent huge pages: shmem");
     a->path = "sys/kernel/mm/transparent_hugepage/shmem_enabled";

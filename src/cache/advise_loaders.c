@@ -267,6 +267,8 @@ void uma_advise_loaders(struct uma_advise_site *site) {
         site->failed = true;
         return;
     }
+    if (!site->unified)
+        return; /* a GPU with memory of its own has its copy there: nothing is in one pool twice */
     for (size_t i = 0; i < processes->n && n < ENGINES_MAX; i++)
         if (engine_of(site, &processes->list[i], &engines[n]))
             n++;

@@ -41,7 +41,7 @@ static bool zone_counts(const struct uma_zone *z) {
 /* A page block is as large as a huge page, but at most the largest block: with pages of 4 KiB 2 MiB, of 64 KiB 512 MiB. */
 static uint64_t khugepaged_kbytes(const struct uma_advise_site *site, uint64_t total) {
     const struct uma_choice *thp = &site->tuning->thp_enabled;
-    if (!uma_usable(site->page.validity) || (thp->selected && strcmp(thp->selected, "never") == 0))
+    if (!uma_usable(site->page.validity) || thp->validity == UMA_ABSENT || (thp->selected && strcmp(thp->selected, "never") == 0))
         return 0;
     uint64_t zones = 0, block = site->page.value / 8 * site->page.value;
     for (size_t i = 0; i < site->snapshot->zones.n_zones; i++)
@@ -293,7 +293,7 @@ static const struct uma_evidence lru_evidence[] = {
 static void lru_min_ttl(struct uma_advise_site *site) {
     struct uma_u64 v = site->tuning->lru_gen_min_ttl_ms;
     if (v.validity == UMA_ABSENT)
-        return; /* a kernel without it */
+        return; /* a kernel without multi-generation LRU */
     struct uma_advice *a = uma_advise_number(site, "lru-min-ttl", "sys/kernel/mm/lru_gen/min_ttl_ms", v);
     if (!a)
         return;

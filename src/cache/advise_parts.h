@@ -17,11 +17,15 @@ struct uma_advise_site {
     struct uma_u64 total; /* MemTotal */
     struct uma_u64 page;  /* bytes */
     bool unified;         /* not known to have memory of the GPU's own */
+    bool settings;        /* there are some: one that is absent then is one that this kernel does not have */
 };
 
 /* A new piece, verdict ok; never NULL (past the limit it is a scratch one that is not kept). Strings are kept as they are. */
 struct uma_advice *uma_advise_add(struct uma_advise_site *site, const char *id, const char *subject);
-/* One about a number that may be unknown: then its verdict says so and the result is NULL. `path` below the root. */
+/*
+ * One about a number that may be unknown: then its verdict says so and the result is NULL; nothing is added for a setting that this kernel does not have.
+ * `path` below the root.
+ */
 struct uma_advice *uma_advise_number(struct uma_advise_site *site, const char *id, const char *path, struct uma_u64 value);
 /* `recommended` for advice->path, and the command that sets it. */
 void uma_advise_set(struct uma_advise_site *site, struct uma_advice *advice, enum uma_verdict verdict, const char *recommended);

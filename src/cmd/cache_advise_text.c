@@ -9,7 +9,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------------------------ */
 
-enum { ID_COLUMNS = 26, NOW_COLUMNS = 24, VERDICT_COLUMNS = 10, INDENT = 2 };
+enum { ID_COLUMNS = 26, NOW_COLUMNS = 26, VERDICT_COLUMNS = 10, INDENT = 2 };
 
 static enum uma_ink ink_of(enum uma_verdict verdict) {
     switch (verdict) {
