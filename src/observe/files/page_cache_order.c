@@ -11,12 +11,15 @@ static int larger_first(struct uma_u64 a, struct uma_u64 b) {
     return x ? (a.value < b.value) - (a.value > b.value) : 0;
 }
 
-static int compare(const void *a, const void *b) {
-    const struct uma_cached_file *p = a, *q = b;
-    int c = larger_first(p->resident, q->resident);
+int uma_cached_file_compare(const struct uma_cached_file *a, const struct uma_cached_file *b) {
+    int c = larger_first(a->resident, b->resident);
     if (c == 0)
-        c = larger_first(p->size, q->size);
-    return c ? c : strcmp(p->path ? p->path : "", q->path ? q->path : "");
+        c = larger_first(a->size, b->size);
+    return c ? c : strcmp(a->path ? a->path : "", b->path ? b->path : "");
+}
+
+static int compare(const void *a, const void *b) {
+    return uma_cached_file_compare(a, b);
 }
 
 void uma_cached_files_sort(struct uma_cached_file *files, size_t n) {

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "uma.h"
 
+/* Negative: a comes before b in the order below. */
+int uma_cached_file_compare(const struct uma_cached_file *a, const struct uma_cached_file *b);
 /* Most resident first; those whose residency is unknown behind; then by size, then by path. Equal ones keep their order. */
 void uma_cached_files_sort(struct uma_cached_file *files, size_t n);
 /*
