@@ -10,7 +10,7 @@
 /* MAXSYMLINKS of the kernel (include/linux/namei.h). */
 enum { LINKS_MAX = 40 };
 
-bool uma_mount_may_hang(const struct uma_mount *mount) {
+static bool is_untouchable(const struct uma_mount *mount) {
     return mount && (mount->kind == UMA_FILESYSTEM_NETWORK || mount->kind == UMA_FILESYSTEM_FUSE || mount->kind == UMA_FILESYSTEM_PSEUDO);
 }
 
@@ -24,7 +24,7 @@ static void up(struct uma_text *path) {
 
 static int look(const struct uma_mounts *mounts, const char *door, const char *path, struct stat *ret_st) {
     char whole[PATH_MAX];
-    if (mounts && uma_mount_may_hang(uma_mounts_of_path(mounts, path)))
+    if (mounts && is_untouchable(uma_mounts_of_path(mounts, path)))
         return -EXDEV;
     if ((size_t)snprintf(whole, sizeof(whole), "%s%s", door, path) >= sizeof(whole))
         return -ENAMETOOLONG;

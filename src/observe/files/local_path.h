@@ -16,5 +16,3 @@
  * the like.
  */
 int uma_local_path(const struct uma_mounts *mounts, const char *door, const char *path, struct uma_text *ret_path, struct stat *ret_st);
-/* Is it on a file system that is not touched unasked? */
-bool uma_mount_may_hang(const struct uma_mount *mount);
