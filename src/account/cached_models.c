@@ -3,70 +3,49 @@
 
 #include "account/values.h"
 #include "base/cleanup.h"
+#include "observe/files/page_cache.h"
 
 #include <errno.h>
 #include <string.h>
 
 /* ---- what belongs together ---------------------------------------------------------------------------------- */
 
-static const char *name_of(const struct uma_cached_file *file) {
-    return file->model ? file->model : file->path;
-}
-
-/* Models before plain files, then by name: those that belong together stand together. */
-static int by_name(const void *a, const void *b) {
-    const struct uma_cached_file *p = *(const struct uma_cached_file *const *)a, *q = *(const struct uma_cached_file *const *)b;
-    if (!p->model != !q->model)
-        return p->model ? -1 : 1;
-    int c = strcmp(name_of(p), name_of(q));
-    return c ? c : (p > q) - (p < q);
-}
-
-static int by_size(const void *a, const void *b) {
-    const struct uma_cached_model *p = a, *q = b;
-    int c = (p->resident < q->resident) - (p->resident > q->resident);
-    if (c == 0)
-        c = q->is_model - p->is_model;
-    return c ? c : strcmp(p->name, q->name);
-}
-
 static int32_t first_pid(int32_t before, size_t n, const struct uma_pid *list) {
     return before > 0 || n == 0 ? before : list[0].pid;
 }
 
-static void add(struct uma_cached_model *model, const struct uma_cached_file *file) {
-    model->name = !file->model && file->shown ? file->shown : name_of(file);
-    model->path = file->model ? NULL : file->path;
-    model->is_model = file->model != NULL;
-    model->n_files++;
-    model->resident = uma_add(model->resident, file->resident.value);
-    model->used_ns = file->used_ns > model->used_ns ? file->used_ns : model->used_ns;
-    model->mapped_by = first_pid(model->mapped_by, file->n_mapped_by, file->mapped_by);
-    model->open_by = first_pid(model->open_by, file->n_open_by, file->open_by);
+/* A group of files with pages that can be dropped; false for the others. */
+static bool model_of(const struct uma_cached_group *group, struct uma_cached_model *ret_model) {
+    if (group->kind != UMA_CACHED_FILE || !*group->name || uma_or(group->resident, 0) == 0)
+        return false;
+    struct uma_cached_model model = { .name = group->name, .is_model = group->is_model, .resident = group->resident.value };
+    for (size_t i = 0; i < group->n_files; i++) {
+        const struct uma_cached_file *file = group->files[i];
+        if (uma_or(file->resident, 0) == 0)
+            continue;
+        model.n_files++;
+        model.used_ns = MAX_OF(model.used_ns, file->used_ns);
+        model.path = group->is_model ? NULL : file->path;
+        model.mapped_by = first_pid(model.mapped_by, file->n_mapped_by, file->mapped_by);
+        model.open_by = first_pid(model.open_by, file->n_open_by, file->open_by);
+    }
+    *ret_model = model;
+    return true;
 }
 
 int uma_cached_models_build(const struct uma_page_cache *cache, struct uma_arena *arena, size_t *ret_n,
                             struct uma_cached_model **ret_models) {
-    const struct uma_cached_file **files = uma_arena_array(arena, cache->n_files, sizeof(void *));
-    struct uma_cached_model *models = uma_arena_array(arena, cache->n_files, sizeof(*models));
-    if (!files || !models)
+    struct uma_cached_group *groups = NULL;
+    size_t n_groups = 0, n = 0;
+    int r = uma_page_cache_group(cache, arena, &n_groups, &groups);
+    if (r < 0)
+        return r;
+    struct uma_cached_model *models = uma_arena_array(arena, n_groups, sizeof(*models));
+    if (!models)
         return -ENOMEM;
-    size_t n = 0, n_models = 0;
-    for (size_t i = 0; i < cache->n_files; i++) {
-        const struct uma_cached_file *f = &cache->files[i];
-        if (f->kind == UMA_CACHED_FILE && name_of(f) && uma_or(f->resident, 0) > 0)
-            files[n++] = f;
-    }
-    if (n > 1)
-        qsort(files, n, sizeof(void *), by_name);
-    for (size_t i = 0; i < n; i++) {
-        bool same = i > 0 && files[i]->model && files[i - 1]->model && strcmp(files[i]->model, files[i - 1]->model) == 0;
-        n_models += !same;
-        add(&models[n_models - 1], files[i]);
-    }
-    if (n_models > 1)
-        qsort(models, n_models, sizeof(*models), by_size);
-    *ret_n = n_models;
+    for (size_t i = 0; i < n_groups; i++) /* they are in order: the most resident first */
+        n += model_of(&groups[i], &models[n]);
+    *ret_n = n;
     *ret_models = models;
     return 0;
 }
@@ -102,7 +81,8 @@ bool uma_shell_word(struct uma_text *text, const char *s) {
 
 static void evict_one(struct uma_text *text, const struct uma_cached_model *model) {
     _cleanup_text_ struct uma_text word = { 0 };
-    if (!uma_shell_word(&word, model->is_model ? model->name : model->path))
+    const char *what = model->is_model ? model->name : model->path;
+    if (!what || !uma_shell_word(&word, what))
         uma_text_append(text, model->is_model ? "umactl cache evict --all-models" : "see: umactl cache");
     else if (!model->is_model)
         uma_text_printf(text, "umactl cache evict %s", word.data);

@@ -11,7 +11,7 @@
 
 struct uma_cached_model {
     const char *name; /* the model's, or what the file is called; as the machine has it */
-    const char *path; /* of a file of no model: where it can be opened */
+    const char *path; /* of a file of no model: where it can be opened; may be NULL */
     bool is_model;
     size_t n_files; /* with pages in the cache */
     uint64_t resident;
