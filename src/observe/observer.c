@@ -17,12 +17,15 @@
 #include "observe/platform.h"
 #include "observe/process.h"
 #include "observe/snapshot_json.h"
+#include "observe/source.h"
 #include "observe/tuning.h"
 
 #include <string.h>
 
 /* Of a snapshot, which nobody waits for; a warm machine with ten thousand model files takes a quarter of it. */
 #define PAGE_CACHE_SECONDS 2.0
+/* UMA_CACHED_FILES_MAX files with paths of ordinary length. */
+#define PAGE_CACHE_BYTES_MAX ((size_t)512 * 1024 * 1024)
 
 struct uma_observer {
     struct uma_observe_options options; /* its strings are this observer's own */
@@ -201,12 +204,39 @@ static int record(struct uma_observer *o, unsigned what, const struct uma_snapsh
 
 /* ---- the page cache's files ---------------------------------------------------------------------------------- */
 
+/*
+ * What is read is cut to what a snapshot keeps: in memory of its own first, which a million files may take. Of it only the answer goes into a capture folder,
+ * not the maps and descriptors of every process that it is made of.
+ */
+static int page_cache_live(double seconds, struct uma_snapshot *s, struct uma_error *err) {
+    _cleanup_root_ struct uma_root *root = NULL;
+    _cleanup_arena_ struct uma_arena *arena = uma_arena_new(PAGE_CACHE_BYTES_MAX);
+    if (!arena)
+        return uma_error_set(err, ENOMEM, "the page cache's files");
+    int r = uma_root_open(NULL, NULL, &root, err);
+    if (r < 0)
+        return r;
+    const struct uma_page_cache_request request = {
+        .processes = true, .stores = true, .devices = true, .seconds = seconds, .resident_only = true
+    };
+    struct uma_page_cache cache = { 0 };
+    struct uma_page_cache_counts counts = { 0 };
+    r = uma_page_cache_read(root, &request, s, arena, &cache, &counts, err);
+    uma_cached_files_sort(cache.files, cache.n_files);
+    return r < 0 ? r : uma_page_cache_keep(&cache, s->arena, &s->page_cache, err);
+}
+
 /* A folder's list is what was kept when it was recorded. */
 static void page_cache(struct uma_observer *o, double seconds, struct uma_snapshot *s) {
+    struct uma_error err = { 0 };
     s->page_cache = (struct uma_page_cache){ 0 };
-    (void)seconds;
-    if (!uma_root_is_live(o->root))
+    if (!uma_root_is_live(o->root)) {
         uma_page_cache_recorded(o->root, s->arena, &s->page_cache);
+        return;
+    }
+    int r = page_cache_live(seconds, s, &err);
+    if (r < 0)
+        uma_source_failed(&s->page_cache.source, s->arena, "proc", r, &err);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------ */
@@ -236,6 +266,8 @@ int uma_observer_read(struct uma_observer *observer, unsigned what, struct uma_s
         uma_heat_read(observer->heat, snapshot);
     if (what & UMA_READ_PLATFORM)
         uma_platform_read(observer->root, snapshot);
+    if (what & UMA_READ_PAGE_CACHE)
+        page_cache(observer, PAGE_CACHE_SECONDS, snapshot);
     if (what & UMA_READ_GPU)
         uma_gpu_collect(observer->gpu, snapshot);
     if (what & (UMA_READ_PLATFORM | UMA_READ_GPU))
@@ -243,8 +275,6 @@ int uma_observer_read(struct uma_observer *observer, unsigned what, struct uma_s
     int r = what & UMA_READ_MEMORY ? nothing_read(observer, snapshot, err) : 0;
     if (r < 0)
         return r;
-    if (what & UMA_READ_PAGE_CACHE)
-        page_cache(observer, PAGE_CACHE_SECONDS, snapshot);
     if (!uma_root_is_live(observer->root) || uma_root_capture(observer->root))
         settle(observer, snapshot);
     return uma_root_capture(observer->root) ? record(observer, what, snapshot, err) : 0;

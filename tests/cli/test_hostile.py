@@ -96,6 +96,9 @@ def _():
             document = json.dumps(snapshot).encode()
             assert_clean_text(run("status", "--from", "-", stdin=document).expect(0).out_bytes)
             [problem] = run("status", "--json", "--from", "-", stdin=document).expect(0).json["problems"]
+            if not name:
+                equal(problem["remedy"], "see: umactl cache", "of what has no name")
+                continue
             # what a shell makes of it: a function stands for the program
             shell = 'umactl() { for word; do printf "%s\\0" "$word"; done; }; ' + problem["remedy"]
             words = subprocess.run(["sh", "-c", shell], capture_output=True, check=True, timeout=10, cwd=place).stdout.decode().split("\0")[:-1]

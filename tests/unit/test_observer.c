@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "observe/files/page_cache.h"
 #include "observe/gpu.h"
 #include "uma.h"
 
@@ -84,21 +85,63 @@ static void test_capture(void **state) {
     struct uma_error err = { 0 };
     assert_int_equal(uma_snapshot_init(&live), 0);
     assert_int_equal(uma_snapshot_init(&back), 0);
-    if (read_once(&(struct uma_observe_options){ .capture = capture }, UMA_READ_ALL, &live, &err) < 0)
+    const unsigned everything = UMA_READ_ALL | UMA_READ_PAGE_CACHE;
+    if (read_once(&(struct uma_observe_options){ .capture = capture }, everything, &live, &err) < 0)
         fail_msg("%s", err.text);
     _cleanup_free_
     char *before = format(&live);
     for (int i = 0; i < 2; i++) {
-        if (read_once(&(struct uma_observe_options){ .root = capture }, UMA_READ_ALL, &back, &err) < 0)
+        if (read_once(&(struct uma_observe_options){ .root = capture }, everything, &back, &err) < 0)
             fail_msg("%s", err.text);
         _cleanup_free_
         char *after = format(&back);
         same_text(before, after);
     }
     assert_int_equal(live.meminfo.source.time_ns, live.time_ns); /* one time for all */
+    assert_int_equal(live.page_cache.source.validity, UMA_KNOWN);
+    assert_int_equal(live.page_cache.source.time_ns, live.time_ns);
+    /* the files' list is there, and not what it was made of */
+    _cleanup_free_
+    char *maps = NULL;
+    assert_true(asprintf(&maps, "%s/proc/%d/maps", capture, (int)getpid()) > 0);
+    assert_int_equal(access(maps, F_OK), -1);
     /* a second capture into the same folder is refused, whatever is in it */
     assert_int_equal(read_once(&(struct uma_observe_options){ .capture = capture }, UMA_READ_ALL, &back, &err), -ENOTEMPTY);
     uma_snapshot_done(&live);
+    uma_snapshot_done(&back);
+}
+
+/* Only the page cache, into a snapshot that was read before; from a folder's record, into another capture. */
+static void test_page_cache(void **state) {
+    (void)state;
+    _cleanup_free_
+    char *root = path_of("cached"), *capture = path_of("cached-copy");
+    write_file("cached/proc/meminfo", "MemTotal:       1000 kB\nMemFree:        400 kB\n");
+    write_file("cached/" UMA_TIME_RECORD, "1790000000\n");
+    write_file("cached/" UMA_PAGE_CACHE_RECORD, "{\"source\": {\"state\": \"known\", \"time\": 5, \"path\": \"cachestat\"}, \"total\": 9,"
+                                                " \"files\": [{\"path\": \"/a\", \"resident\": 4096}]}");
+    struct uma_snapshot s, back;
+    struct uma_error err = { 0 };
+    struct uma_observer *o = NULL;
+    assert_int_equal(uma_snapshot_init(&s), 0);
+    assert_int_equal(uma_snapshot_init(&back), 0);
+    if (uma_observer_open(&(struct uma_observe_options){ .root = root, .capture = capture }, &o, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(uma_observer_read(o, UMA_READ_ALL, &s, &err), 0);
+    assert_int_equal(s.page_cache.source.validity, UMA_UNKNOWN);
+    assert_int_equal(s.page_cache.n_files, 0);
+    assert_int_equal(uma_observer_read_page_cache(o, 0.5, &s, &err), 0);
+    assert_null(uma_observer_close(o));
+    assert_int_equal(s.page_cache.n_files, 1);
+    assert_int_equal(s.page_cache.total.value, 9);
+    assert_int_equal(s.page_cache.source.time_ns, s.time_ns);
+    assert_int_equal(s.meminfo.mem_total.value, 1024000); /* the rest stays */
+    if (read_once(&(struct uma_observe_options){ .root = capture }, UMA_READ_ALL | UMA_READ_PAGE_CACHE, &back, &err) < 0)
+        fail_msg("%s", err.text);
+    _cleanup_free_
+    char *a = format(&s), *b = format(&back);
+    same_text(a, b);
+    uma_snapshot_done(&s);
     uma_snapshot_done(&back);
 }
 
@@ -212,8 +255,8 @@ static void test_again(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_capture),  cmocka_unit_test(test_times), cmocka_unit_test(test_details),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_capture), cmocka_unit_test(test_page_cache), cmocka_unit_test(test_times),
+        cmocka_unit_test(test_details), cmocka_unit_test(test_failures),   cmocka_unit_test(test_again),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
