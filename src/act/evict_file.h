@@ -11,15 +11,19 @@
 
 #include <stdbool.h>
 
+/*
+ * Where the kernel does not tell what is dirty (mincore(2), another's file), UMA_EVICT_WRITE_IF_DIRTY does not wait for anything, but the kernel itself starts to
+ * write what is dirty in a range that it is asked to drop (mm/fadvise.c): what was written by then is dropped, the rest stays.
+ */
 enum uma_evict_dirty {
     UMA_EVICT_WRITE_IF_DIRTY, /* fdatasync(2) when the kernel says that pages are dirty; told in the receipt */
     UMA_EVICT_WRITE,          /* fdatasync(2) in any case: also where the kernel does not tell */
-    UMA_EVICT_LEAVE_DIRTY,    /* only ranges that are clean are evicted; the kernel is not made to write */
+    UMA_EVICT_LEAVE_DIRTY, /* only ranges that are clean are evicted; the kernel is not made to write. -EOPNOTSUPP where it does not tell which */
 };
 
 struct uma_evict_options {
     enum uma_evict_dirty dirty;
-    bool (*stop)(void *userdata); /* asked between pieces of a large file (each some ten milliseconds of work); NULL */
+    bool (*stop)(void *userdata); /* asked before each piece of a large file (each some ten milliseconds of work); NULL */
     void *userdata;
 };
 
@@ -27,12 +31,17 @@ struct uma_evict_receipt {
     struct uma_residency before, after;
     struct uma_u64 evicted; /* before - after, 0 when others read it in meanwhile; unknown when either is */
     struct uma_u64 kept;    /* after */
-    struct uma_u64 written; /* dirty bytes written out first */
+    struct uma_u64 written; /* dirty bytes written out first; 0: none were; unknown where the kernel does not tell */
     bool synced;
     bool stopped;
     double seconds;
 };
 
-/* 0, or -errno (EROFS of fdatasync, EIO of writing: then nothing was evicted that was dirty). The receipt is filled as far as it came. */
+/*
+ * A regular file or block device, open for reading. 0, stopped or not; or -errno: -EOPNOTSUPP where the pages are the file (tmpfs, memfd, ramfs, hugetlbfs) or,
+ * with LEAVE_DIRTY, it is not known what is dirty; -EINVAL neither file nor device; EROFS, EIO, ENOSPC of writing: then nothing was evicted, because after a
+ * failed write the kernel holds pages for clean that are not on storage; -EPERM, -ENOSYS of a filter of system calls. The receipt is filled in any case, as
+ * far as it came. `st`, `kind`: as for uma_residency_read().
+ */
 int uma_evict_file(int fd, const struct stat *st, enum uma_filesystem_kind kind, const struct uma_evict_options *options,
                    struct uma_evict_receipt *ret_receipt, struct uma_error *err);

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "act/evict_file.h"
+
+#include "base/units.h"
+#include "base/values.h"
+#include "observe/files/magic.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+
+/* 5 ms for 64 MiB in pages of 4 KiB, 0.2 ms in large folios: as fast as in one piece (measured). A file of any apparent size has a bounded number of pieces. */
+#define PIECE (64 * UMA_MIB)
+enum { PIECES_MAX = 4096 };
+
+struct eviction {
+    int fd;
+    const struct stat *st;
+    enum uma_filesystem_kind kind;
+    const struct uma_evict_options *options;
+    struct uma_evict_receipt *receipt;
+    uint64_t page, size; /* in bytes; size: whole pages */
+    uint64_t piece;      /* a power of two times the largest folio */
+    struct uma_error *err;
+};
+
+static bool stop(struct eviction *e) {
+    if (!e->receipt->stopped && e->options->stop && e->options->stop(e->options->userdata))
+        e->receipt->stopped = true;
+    return e->receipt->stopped;
+}
+
+/* Messages name the file as whoever opened it would; only on the way out, as it is a system call. */
+static int failed(const struct eviction *e, int code, const char *what) {
+    char link[32], name[256] = "?";
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", e->fd);
+    ssize_t n = readlink(link, name, sizeof(name) - 1);
+    if (n > 0)
+        name[n] = '\0';
+    return uma_error_set(e->err, code, "%s: %s", name, what);
+}
+
+static int drop(const struct eviction *e, uint64_t offset, uint64_t length) {
+    int code = posix_fadvise(e->fd, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
+    return code == 0 ? 0 : failed(e, code, "taking it out of the page cache is refused");
+}
+
+static void measure(const struct eviction *e, struct uma_residency *ret_residency) {
+    struct stat now;
+    uma_residency_read(e->fd, fstat(e->fd, &now) < 0 ? e->st : &now, e->kind, 0, 0, ret_residency);
+}
+
+/*
+ * Pieces begin and end where no folio can be cut in two, because the kernel passes over a folio that lies in the range only in part (mm/truncate.c,
+ * find_lock_entries): the largest is what one entry of the page table's second level maps, page / 8 pages.
+ */
+static uint64_t piece_of(uint64_t size, uint64_t page) {
+    uint64_t piece = MAX_OF(PIECE, page / 8 * page);
+    while (size / piece >= PIECES_MAX)
+        piece *= 2;
+    return piece;
+}
+
+/* All of the file; the last piece has no end, so that what was added meanwhile is in it. */
+static int drop_all(struct eviction *e, uint64_t resident) {
+    uint64_t piece = e->options->stop && resident > e->piece ? e->piece : UINT64_MAX;
+    for (uint64_t at = 0;; at += piece) {
+        if (stop(e))
+            return 0;
+        bool last = piece >= e->size || at >= e->size - piece;
+        int r = drop(e, at, last ? 0 : piece);
+        if (r < 0 || last)
+            return r;
+    }
+}
+
+/* ---- leaving what is dirty ---- */
+
+enum {
+    QUESTIONS_MAX = 16384, /* of cachestat(2), a microsecond or more each: ranges that are still mixed then are left */
+    SPANS_MAX = 64,        /* 2^64 bytes are halved at most so often */
+};
+
+struct span {
+    uint64_t start, length; /* length: a power of two, and `start` a multiple of it, so that folios are not cut */
+};
+
+/* A run of clean spans, collected so that a folio that reaches over several goes with them. */
+struct run {
+    uint64_t start, end, resident;
+};
+
+static int drop_run(const struct eviction *e, struct run *run) {
+    int r = run->resident > 0 ? drop(e, run->start, run->end - run->start) : 0;
+    *run = (struct run){ 0 };
+    return r;
+}
+
+static int add_to_run(const struct eviction *e, struct run *run, struct span span, uint64_t resident) {
+    if (run->end != span.start || run->end == run->start) {
+        int r = drop_run(e, run);
+        if (r < 0)
+            return r;
+        run->start = span.start;
+    }
+    run->end = span.start + span.length;
+    run->resident += resident;
+    return run->end % e->piece == 0 ? drop_run(e, run) : 0;
+}
+
+/* Halve until a range is clean, or dirty throughout, or a page. */
+static int drop_clean(struct eviction *e) {
+    struct span stack[SPANS_MAX];
+    struct run run = { 0 };
+    size_t n = 0;
+    uint64_t whole = e->page;
+    while (whole < e->size)
+        whole *= 2;
+    stack[n++] = (struct span){ 0, whole };
+    for (int questions = 0; n > 0 && questions < QUESTIONS_MAX && !stop(e); questions++) {
+        struct span span = stack[--n];
+        struct uma_residency r;
+        uma_residency_read(e->fd, e->st, e->kind, span.start, span.length, &r);
+        if (r.dirty.validity != UMA_KNOWN)
+            return failed(e, EOPNOTSUPP, "the kernel no longer tells which pages are dirty");
+        int code = 0;
+        if (r.dirty.value == 0 && (span.length <= e->piece || r.resident.value == 0))
+            code = add_to_run(e, &run, span, r.resident.value);
+        else if (r.dirty.value < r.resident.value || r.dirty.value == 0)
+            for (int half = 1; half >= 0 && span.length > e->page; half--)
+                stack[n++] = (struct span){ span.start + (half ? span.length / 2 : 0), span.length / 2 };
+        if (code < 0)
+            return code;
+    }
+    return e->receipt->stopped ? 0 : drop_run(e, &run);
+}
+
+/* ---- the whole of it ---- */
+
+static int write_out(struct eviction *e) {
+    struct uma_evict_receipt *receipt = e->receipt;
+    struct uma_u64 dirty = receipt->before.dirty;
+    bool some = dirty.validity == UMA_KNOWN && dirty.value > 0;
+    receipt->written = dirty.validity == UMA_KNOWN ? uma_known_u64(0) : uma_no_u64(dirty.validity);
+    if (e->options->dirty == UMA_EVICT_LEAVE_DIRTY || (e->options->dirty == UMA_EVICT_WRITE_IF_DIRTY && !some) || stop(e))
+        return 0;
+    if (fdatasync(e->fd) == 0) {
+        receipt->synced = true;
+        receipt->written = dirty;
+        return 0;
+    }
+    /* squashfs, erofs, iso9660 have nothing to write, and no function for it (fs/sync.c: EINVAL) */
+    return errno == EINVAL && !some ? 0 : failed(e, errno, "what is dirty cannot be written");
+}
+
+static int evict(struct eviction *e) {
+    const struct uma_residency *before = &e->receipt->before, *after = &e->receipt->after;
+    measure(e, &e->receipt->before);
+    e->receipt->after = *before;
+    if (before->resident.validity == UMA_KNOWN && before->resident.value == 0) {
+        e->receipt->written = before->dirty;
+        return 0;
+    }
+    bool leave = e->options->dirty == UMA_EVICT_LEAVE_DIRTY;
+    if (leave && before->dirty.validity != UMA_KNOWN)
+        return failed(e, EOPNOTSUPP, "the kernel does not tell which pages are dirty, so that none can be left");
+    int r = write_out(e);
+    if (r < 0)
+        return r;
+    if (leave && before->dirty.value > 0) {
+        r = drop_clean(e);
+        measure(e, &e->receipt->after);
+        return r;
+    }
+    /* Once more for what was under writeback the first time, or held for a moment by a reader. */
+    uint64_t left = before->resident.validity == UMA_KNOWN ? before->resident.value : UINT64_MAX;
+    for (int pass = 0; pass < 2 && left > 0 && r == 0 && !stop(e); pass++) {
+        r = drop_all(e, left);
+        measure(e, &e->receipt->after);
+        left = after->resident.validity == UMA_KNOWN ? after->resident.value : left;
+    }
+    return r;
+}
+
+int uma_evict_file(int fd, const struct stat *st, enum uma_filesystem_kind kind, const struct uma_evict_options *options,
+                   struct uma_evict_receipt *ret_receipt, struct uma_error *err) {
+    int64_t began = uma_monotonic_ns();
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    *ret_receipt = (struct uma_evict_receipt){ 0 };
+    struct eviction e = { .fd = fd, .st = st, .kind = kind, .options = options, .receipt = ret_receipt, .page = page, .err = err };
+    if (!S_ISREG(st->st_mode) && !S_ISBLK(st->st_mode))
+        return failed(&e, EINVAL, "neither a regular file nor a block device");
+    if (S_ISREG(st->st_mode))
+        e.size = (uint64_t)st->st_size;
+    else if (ioctl(fd, BLKGETSIZE64, &e.size) < 0)
+        return failed(&e, errno, "its size cannot be had");
+    e.size = (e.size + page - 1) / page * page;
+    e.piece = piece_of(e.size, page);
+    if (kind == UMA_FILESYSTEM_MEMORY || uma_filesystem_is_memory(uma_filesystem_magic(fd)))
+        return failed(&e, EOPNOTSUPP, "it lies in memory: its pages are the file");
+    int r = evict(&e);
+    const struct uma_u64 *before = &ret_receipt->before.resident, *after = &ret_receipt->after.resident;
+    ret_receipt->kept = *after;
+    ret_receipt->evicted = before->validity != UMA_KNOWN  ? *before
+                           : after->validity != UMA_KNOWN ? *after
+                                                          : uma_known_u64(before->value - MIN_OF(before->value, after->value));
+    ret_receipt->seconds = (double)(uma_monotonic_ns() - began) / (double)UMA_SECOND_NS;
+    return r;
+}
