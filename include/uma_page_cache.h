@@ -45,7 +45,7 @@ struct uma_cached_file {
     size_t n_open_by;
     struct uma_pid *open_by;
 };
-#define UMA_CACHED_FILES_MAX 262144 /* of one reading, the most resident: some 60 MB with their paths; what is beyond is in the sums */
+#define UMA_CACHED_FILES_MAX 131072 /* of one reading, the most resident: some 40 MB with their paths; what is beyond is in the sums */
 /*
  * What is kept of a reading in a snapshot: its most resident files, and so many processes of each (a library is mapped by all of them). Models lie in few
  * large files; what 256 leave out is small, and its sums stay. A list of processes that is this long may have been longer.
