@@ -106,12 +106,13 @@ int uma_tunable_write(const char *prefix, const char *path, const char *value, c
         return r;
     if (!uma_tunable_value_fine(value))
         return uma_error_text(err, EINVAL, "%s: \"%.40s\" is not a value", full, value);
-    /* O_TRUNC means nothing to the kernel's own files, and leaves no tail of a longer value in one that stands for them. */
-    _cleanup_close_ int fd = open(full, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    _cleanup_close_ int fd = open(full, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return failed(full, errno, err);
     int n = snprintf(line, sizeof line, "%s\n", value);
     ssize_t written = write(fd, line, (size_t)n); /* in one piece: the kernel takes each write(2) for a value */
+    if (written == n)
+        (void)!ftruncate(fd, n); /* nothing to the kernel's files; of one that stands for them no tail of a longer value is left */
     int code = written < 0 ? errno : written < n ? EIO : 0;
     char now[UMA_TUNABLE_VALUE_MAX] = "";
     struct uma_error reading = { 0 };

@@ -115,6 +115,8 @@ static int select_name(struct selection *s, const struct uma_advice_list *advice
         const struct uma_advice *a = &advice->list[i];
         if (strcmp(a->id, name) != 0)
             continue;
+        if (a->verdict == UMA_VERDICT_OK && a->path)
+            return 0; /* nothing to gain: asked for again, or by two at once */
         if (!a->recommended)
             return uma_command_usage_error(&uma_command_cache_advise, "%.64s is %s: umactl recommends no value for it", name,
                                            uma_verdict_name(a->verdict));
@@ -211,10 +213,20 @@ static int undo(const struct options *options, const struct reading *reading) {
 
 /* ---- telling -------------------------------------------------------------------------------------------------- */
 
+/* Is it one of the names, of which each word may hold several? Without names all are meant. */
+static bool named(const struct options *options, const char *id) {
+    size_t n = strlen(id);
+    for (int i = 0; i < options->n_names; i++)
+        for (const char *p = options->names[i]; *p; p += strcspn(p, ","), p += *p == ',')
+            if (strcspn(p, ",") == n && strncmp(p, id, n) == 0)
+                return true;
+    return options->n_names == 0;
+}
+
 /* What --apply has set is no advice any more, and is what people want to keep. */
 static int add_recorded(const struct options *options, const struct reading *reading, const struct selection *s, struct uma_text *text,
                         struct uma_error *err) {
-    if (options->common.from || options->common.root || options->n_names)
+    if (options->common.from || options->common.root)
         return 0;
     struct uma_tuning_record *record = uma_arena_alloc(reading->arena, sizeof *record);
     if (!record)
@@ -225,7 +237,7 @@ static int add_recorded(const struct options *options, const struct reading *rea
         return r;
     for (size_t i = 0; i < record->n; i++) {
         char now[UMA_TUNABLE_VALUE_MAX];
-        bool chosen = false;
+        bool chosen = !named(options, record->changes[i].id);
         for (size_t k = 0; k < s->n; k++)
             chosen |= strcmp(s->list[k]->path, record->changes[i].path) == 0;
         if (!chosen && uma_tunable_read("", record->changes[i].path, now, NULL) == 0 && strcmp(now, record->changes[i].set) == 0)
