@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/evict.h"
+
+#include "base/arena.h"
+#include "base/units.h"
+#include "cache/receipts.h"
+#include "cache/seen.h"
+#include "observe/files/magic.h"
+#include "observe/files/open_file.h"
+#include "observe/files/stores.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+/* For the names of one file's model; reset at each. */
+enum { SCRATCH_MAX = 1024 * 1024 };
+/* Between two lines of progress: fast enough to be seen moving. */
+#define PROGRESS_NS (UMA_SECOND_NS / 10)
+/* What a walk's callback returns to end it. */
+enum { STOP = 1 };
+
+int uma_eviction_init(struct uma_eviction *ret_eviction, const struct uma_eviction_options *options, struct uma_error *err) {
+    struct uma_eviction e = { .options = *options, .scratch = uma_arena_new(SCRATCH_MAX), .seen = uma_seen_new() };
+    if (!e.scratch || !e.seen) {
+        uma_eviction_done(&e);
+        return uma_error_set(err, ENOMEM, "evicting");
+    }
+    *ret_eviction = e;
+    return 0;
+}
+
+void uma_eviction_done(struct uma_eviction *e) {
+    uma_receipts_free(e);
+    e->scratch = uma_arena_free(e->scratch);
+    e->seen = uma_seen_free(e->seen);
+    e->blob_names = uma_blob_names_free(e->blob_names);
+}
+
+static bool stopped(struct uma_eviction *e) {
+    if (!e->interrupted && e->options.stop && e->options.stop(e->options.userdata))
+        e->interrupted = true;
+    return e->interrupted;
+}
+
+static void tell(struct uma_eviction *e, const char *path) {
+    if (!e->options.progress)
+        return;
+    int64_t now = uma_monotonic_ns();
+    if (now - e->told_ns < PROGRESS_NS)
+        return;
+    e->told_ns = now;
+    e->options.progress(e->options.userdata, e->n_files, e->evicted, path);
+}
+
+/* ---- one open file ------------------------------------------------------------------------------------------ */
+
+/* What kind of file system an open file is on, whatever it was reached by; asked once for files of one device that come after one another. */
+static enum uma_filesystem_kind kind_of(struct uma_eviction *e, int fd, const struct stat *st) {
+    if (e->n_files > 0 && e->kind_device == (uint64_t)st->st_dev)
+        return e->kind;
+    uint32_t magic = uma_filesystem_magic(fd);
+    e->kind_device = (uint64_t)st->st_dev;
+    e->kind = uma_filesystem_is_memory(magic) ? UMA_FILESYSTEM_MEMORY
+              : magic == UMA_MAGIC_OVERLAY    ? UMA_FILESYSTEM_OVERLAY
+                                              : UMA_FILESYSTEM_LOCAL;
+    return e->kind;
+}
+
+/* What `open` answered for a file that was listed or walked past a moment ago. */
+static void count_refused(struct uma_eviction *e, int code) {
+    if (code == -EACCES || code == -EPERM)
+        e->denied++;
+    else
+        e->vanished++;
+}
+
+static int evict_open(struct uma_eviction *e, int fd, const struct stat *st, const char *path, const char *model, struct uma_error *err) {
+    enum uma_filesystem_kind kind = kind_of(e, fd, st);
+    if (kind == UMA_FILESYSTEM_MEMORY) {
+        e->memory_files++;
+        e->memory_bytes += (uint64_t)st->st_blocks * 512; /* stat(2): in units of 512 bytes */
+        return 0;
+    }
+    struct uma_evict_options options = { .dirty = e->options.dirty, .stop = e->options.stop, .userdata = e->options.userdata };
+    struct uma_evict_receipt receipt = { 0 };
+    struct uma_error inner = { 0 };
+    int r = 0;
+    if (e->options.dry_run) {
+        uma_residency_read(fd, st, kind, 0, 0, &receipt.before);
+        receipt.after = receipt.before;
+        receipt.evicted = (struct uma_u64){ 0, receipt.before.resident.validity };
+    } else
+        r = uma_evict_file(fd, st, kind, &options, &receipt, &inner);
+    if (receipt.stopped)
+        e->interrupted = true;
+    struct uma_evicted_file file = { .device = (uint64_t)st->st_dev,
+                                     .inode = (uint64_t)st->st_ino,
+                                     .size = (uint64_t)st->st_size,
+                                     .before = receipt.before.resident,
+                                     .after = receipt.after.resident,
+                                     .evicted = receipt.evicted,
+                                     .dirty = receipt.after.dirty,
+                                     .written = receipt.written,
+                                     .synced = receipt.synced,
+                                     .error = r,
+                                     .why = receipt.before.why };
+    r = uma_receipts_add(e, &file, path, model, inner.text, err);
+    tell(e, path);
+    return r;
+}
+
+/* ---- a tree ------------------------------------------------------------------------------------------------- */
+
+/* Everything that a walk's callback needs; its error is the walk's. */
+struct tree {
+    struct uma_eviction *eviction;
+    struct uma_error *err;
+};
+
+/* The name of a file's model goes by the folders that it really is in: the part given may be a link, or relative. */
+static const char *model_of(struct uma_eviction *e, const char *path) {
+    uma_arena_reset(e->scratch);
+    const char *rest = strlen(path) > e->root_length ? path + e->root_length : "";
+    const char *real = uma_arena_printf(e->scratch, "%s%s", e->root_real, rest);
+    return real ? uma_model_of_path(real, e->blob_names, e->scratch) : NULL;
+}
+
+static int evict_entry(void *userdata, const struct uma_walk_entry *entry) {
+    struct tree *tree = userdata;
+    struct uma_eviction *e = tree->eviction;
+    if (stopped(e))
+        return STOP;
+    if (e->options.larger_than && (uint64_t)MAX_OF(entry->st->st_size, 0) <= e->options.larger_than) {
+        e->smaller++;
+        return 0;
+    }
+    int r = uma_seen_add(e->seen, (uint64_t)entry->st->st_dev, (uint64_t)entry->st->st_ino);
+    if (r < 0)
+        return uma_error_set(tree->err, ENOMEM, "evicting %s", entry->path);
+    if (r == 0)
+        return 0;
+    _cleanup_close_ int fd = uma_walk_open(entry);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        count_refused(e, fd < 0 ? fd : -errno);
+        return 0;
+    }
+    r = evict_open(e, fd, &st, entry->path, model_of(e, entry->path), tree->err);
+    return r < 0 ? r : e->interrupted ? STOP : 0;
+}
+
+static bool walk_stop(void *userdata) {
+    return stopped(((struct tree *)userdata)->eviction);
+}
+
+/* In the folder of an Ollama store, or in its "blobs", files go by the names that manifests give them. */
+static void blob_names_find(struct uma_eviction *e, const char *real) {
+    _cleanup_text_ struct uma_text store = { 0 };
+    e->blob_names = uma_blob_names_free(e->blob_names);
+    const char *blobs = strstr(real, "/blobs");
+    size_t n = blobs && (blobs[6] == '\0' || blobs[6] == '/') ? (size_t)(blobs - real) : strlen(real);
+    uma_text_append_n(&store, real, n);
+    size_t length = store.length;
+    uma_text_append(&store, "/manifests");
+    if (store.failed || access(store.data, R_OK) < 0)
+        return;
+    store.data[length] = '\0';
+    e->blob_names = uma_blob_names_new();
+    if (e->blob_names)
+        (void)uma_blob_names_add(e->blob_names, store.data, NULL);
+}
+
+int uma_eviction_path(struct uma_eviction *e, const char *path, const struct uma_mounts *mounts, struct uma_error *err) {
+    int64_t start = uma_monotonic_ns();
+    _cleanup_free_
+    char *real = realpath(path, NULL);
+    if (!real)
+        return uma_error_set(err, errno, "%s", path);
+    struct tree tree = { e, err };
+    struct uma_walk walk = { .mounts = mounts, .each = evict_entry, .stop = walk_stop, .userdata = &tree };
+    e->root_real = real;
+    e->root_length = strlen(path);
+    while (e->root_length > 1 && path[e->root_length - 1] == '/')
+        e->root_length--;
+    blob_names_find(e, real);
+    int r = uma_walk(&walk, path, &e->walk, err);
+    e->root_real = NULL;
+    e->seconds += (double)(uma_monotonic_ns() - start) / 1e9;
+    return MIN_OF(r, 0);
+}
+
+/* ---- a file of a listing ------------------------------------------------------------------------------------ */
+
+int uma_eviction_listed(struct uma_eviction *e, const struct uma_cached_file *file, struct uma_error *err) {
+    int64_t start = uma_monotonic_ns();
+    struct stat st;
+    if (stopped(e) || !file->path)
+        return 0;
+    int r = uma_seen_add(e->seen, file->device, file->inode);
+    if (r < 0)
+        return uma_error_set(err, ENOMEM, "evicting %s", file->path);
+    if (r == 0)
+        return 0;
+    _cleanup_close_ int fd = uma_open_file_at(AT_FDCWD, file->path, true, &st);
+    if (fd < 0)
+        count_refused(e, fd);
+    else if ((uint64_t)st.st_dev != file->device || (uint64_t)st.st_ino != file->inode)
+        e->vanished++; /* its name is another file's by now */
+    else
+        r = evict_open(e, fd, &st, file->path, file->model, err);
+    e->seconds += (double)(uma_monotonic_ns() - start) / 1e9;
+    return MIN_OF(r, 0);
+}
