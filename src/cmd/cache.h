@@ -61,6 +61,8 @@ void uma_cache_users_text(struct uma_text *text, const struct uma_processes *pro
 void uma_cache_name_text(struct uma_text *text, const char *name, size_t columns);
 /* "5 min", "3 h", "12 d": at most 6 columns; "?" unknown. */
 void uma_cache_age_text(struct uma_text *text, int64_t used_ns, int64_t now_ns);
+/* "14 ms", "3.2 s": how long work took. */
+void uma_cache_seconds_text(struct uma_text *text, double seconds);
 /* "100", "<1", "37": a percentage without its sign; "?" where either is unknown, "-" of nothing. */
 void uma_cache_percent_text(struct uma_text *text, struct uma_u64 part, struct uma_u64 whole);
 /* Why residency is unknown; NULL when it is known. Static. */

@@ -41,13 +41,15 @@ static void user_text(struct uma_text *text, const struct uma_processes *process
 }
 
 void uma_cache_users_text(struct uma_text *text, const struct uma_processes *processes, const int32_t *pids, size_t n, size_t columns) {
-    enum { MORE = 7 }; /* " +4096" */
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         _cleanup_text_ struct uma_text one = { 0 };
         user_text(&one, processes, pids[i]);
         size_t width = uma_text_columns(one.data ? one.data : "") + (i ? 2 : 0);
-        size_t room = i + 1 < n ? MORE : 0;
+        char more[24] = ""; /* what must still fit behind it */
+        if (i + 1 < n)
+            (void)snprintf(more, sizeof more, " +%zu", n - i - 1);
+        size_t room = strlen(more);
         if (columns && i > 0 && used + width + room > columns) {
             uma_text_printf(text, " +%zu", n - i);
             return;
@@ -108,6 +110,15 @@ void uma_cache_age_text(struct uma_text *text, int64_t used_ns, int64_t now_ns) 
         uma_text_printf(text, "%d d", (int)(s / DAY));
     else
         uma_text_printf(text, "%d y", (int)(s / YEAR));
+}
+
+void uma_cache_seconds_text(struct uma_text *text, double seconds) {
+    if (seconds >= 1)
+        uma_text_duration(text, seconds);
+    else {
+        uma_text_fixed(text, seconds * 1000, seconds < 0.01 ? 1 : 0);
+        uma_text_append(text, " ms");
+    }
 }
 
 void uma_cache_percent_text(struct uma_text *text, struct uma_u64 part, struct uma_u64 whole) {

@@ -11,6 +11,9 @@ from harness import DOCS, Skip, add, case, contains, environment, equal, main, r
 
 COMMANDS = re.findall(r"^  ([a-z]+) ", run("--help").expect(0).out, re.M)
 
+# Commands with commands of their own.
+NESTED = ["cache"]
+
 # (arguments, words that stderr must hold): exit status 2, nothing on stdout, one line of reason and one of help
 MISTAKES = [
     (["stauts"], ['"stauts"', '"status"']),
@@ -46,6 +49,27 @@ MISTAKES = [
     (["require", "--bytes", "1G", "--wait", "soon"], ["--wait", '"soon"']),
     (["require", "--bytes", "1G", "--wait", "1", "--from", "x"], ["--wait", "--from"]),
     (["require", "--bytes", "1G", "--quiet", "--json"], ["--quiet", "--json"]),
+    (["cache", "evitc"], ['"evitc"', '"cache evict"']),
+    (["cache", "/models"], ['"/models"', "--path"]),
+    (["cache", "--path", ""], ["--path", "empty"]),
+    (["cache", "--limit", "many"], ["--limit", '"many"']),
+    (["cache", "--timeout", "soon"], ["--timeout", '"soon"']),
+    (["cache", "--timeout", "1000h"], ["--timeout", "1 d"]),
+    (["cache", "--from", "x", "--all"], ["--all", "--from"]),
+    (["cache", "--root", "x", "--path", "y"], ["--path", "--root"]),
+    (["cache", "evict"], ["PATH", "--model"]),
+    (["cache", "evict", ""], ["PATH", "empty"]),
+    (["cache", "evict", "--model", ""], ["--model", "empty"]),
+    (["cache", "evict", "--path", "/models"], ["say what to evict"]),
+    (["cache", "evict", "x", "--model", "y"], ["PATH", "--model"]),
+    (["cache", "evict", "--all", "--all-models"], ["--all-models", "--all"]),
+    (["cache", "evict", "--all", "--larger-than", "1G"], ["--larger-than", "--all"]),
+    (["cache", "evict", "--larger-than", "big"], ["--larger-than", '"big"']),
+    (["cache", "evict", "x", "--sync", "--no-sync"], ["--sync", "--no-sync"]),
+    (["cache", "evict", "x", "--force"], ["--force", "--all"]),
+    (["cache", "evict", "x", "--path", "y"], ["--path", "PATH"]),
+    (["cache", "evict", "x", "--from", "y"], ['"--from"']),
+    (["cache", "evict", "x", "--dryrun"], ['"--dryrun"', '"--dry-run"']),
 ]
 
 
@@ -79,6 +103,19 @@ def help_of(command):
 
 for _command in COMMANDS:
     add(f"{_command} --help", help_of, _command)
+
+
+@case("help of nested commands")
+def _():
+    for command in NESTED:
+        words = words_of(command)
+        assert words, f"{command} lists no commands"
+        for word in words:
+            outputs = [run(command, word, flag).expect(0).out for flag in ("--help", "-h")]
+            equal(outputs[0], outputs[1], "-h and --help")
+            contains(outputs[0], f"usage: umactl {command} {word}")
+            for line in outputs[0].splitlines():
+                assert len(line) <= 150, line
 
 
 @case("--version")
@@ -116,9 +153,15 @@ def options_of_help(text):
     return names
 
 
+def words_of(command):
+    """Second words that a command has, as its help lists them: two spaces, a word, a sentence."""
+    return re.findall(r"^  ([a-z]+)  +[a-z]", run(command, "--help").out, re.M) if command in NESTED else []
+
+
 def man_agrees(command):
     _, source = man_text(f"umactl-{command}")
-    equal(sorted(options_of_man(source)), sorted(options_of_help(run(command, "--help").out)), "options of the man page and of --help")
+    helps = [run(command, *words, "--help").out for words in [[]] + [[word] for word in words_of(command)]]
+    equal(sorted(options_of_man(source)), sorted(set().union(*map(options_of_help, helps))), "options of the man page and of --help")
 
 
 for _command in COMMANDS:

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/* The receipt of `umactl cache evict` for people: what came back, what stays and why, what was left alone; a line for each of the largest. */
+#include "cmd/cache_evict.h"
+
+#include "base/units.h"
+#include "cmd/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS_SHOWN = 10, USERS_SHOWN = 8 };
+
+struct page {
+    struct uma_text *text;
+    const struct uma_cache_evict_answer *answer;
+    const struct uma_eviction *e;
+    const struct uma_status_style *style;
+};
+
+static uint64_t known(struct uma_u64 value) {
+    return uma_usable(value.validity) ? value.value : 0;
+}
+
+static void note(const struct page *p, struct uma_text *t) {
+    uma_text_append(p->text, "  ");
+    uma_layout_wrap(p->text, p->style, t->data ? t->data : "?", 2, 0);
+    uma_text_reset(t);
+}
+
+static const char *plural(uint64_t n) {
+    return n == 1 ? "" : "s";
+}
+
+/* ---- the head ----------------------------------------------------------------------------------------------- */
+
+static void headline(const struct page *p) {
+    const struct uma_eviction *e = p->e;
+    _cleanup_text_ struct uma_text t = { 0 };
+    bool dry = p->answer->options->dry_run;
+    if (e->interrupted)
+        uma_text_append(&t, "Stopped by a signal. ");
+    if (e->n_files == 0)
+        uma_text_append(&t, "There was nothing to evict");
+    else if (e->before == 0 && e->n_unknown == 0)
+        uma_text_append(&t, "Nothing is in the cache");
+    else if (dry) {
+        uma_text_append(&t, "Would evict up to ");
+        uma_text_bytes(&t, e->before);
+    } else if (e->n_unknown == e->n_files)
+        uma_text_append(&t, "Evicted what could be, but how much is unknown,");
+    else {
+        uma_text_append(&t, "Evicted ");
+        uma_text_bytes(&t, e->evicted);
+        if (e->n_unknown > 0)
+            uma_text_append(&t, " and an unknown amount");
+    }
+    if (e->n_files > 0)
+        uma_text_printf(&t, " of %llu file%s", (unsigned long long)e->n_files, plural(e->n_files));
+    uma_text_append(&t, " in ");
+    uma_cache_seconds_text(&t, e->seconds);
+    uma_layout_ink(p->text, p->style, UMA_INK_BOLD);
+    uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 0, 0);
+    uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+}
+
+/* "MemFree 20.5 GiB -> 20.6 GiB (+52.5 MiB)": three digits do not show what a small file gives back. */
+static void change_text(struct uma_text *t, const char *what, struct uma_u64 before, struct uma_u64 after) {
+    uma_text_append(t, what);
+    uma_text_char(t, ' ');
+    uma_layout_bytes(t, before);
+    uma_text_append(t, " -> ");
+    uma_layout_bytes(t, after);
+    if (!uma_usable(before.validity) || !uma_usable(after.validity) || before.value == after.value)
+        return;
+    uma_text_append(t, after.value > before.value ? " (+" : " (-");
+    uma_text_bytes(t, after.value > before.value ? after.value - before.value : before.value - after.value);
+    uma_text_char(t, ')');
+}
+
+static void memory_line(const struct page *p) {
+    const struct uma_cache_memory *b = &p->answer->before, *a = &p->answer->after;
+    _cleanup_text_ struct uma_text t = { 0 };
+    change_text(&t, "MemFree", b->free, a->free);
+    change_text(&t, ", page cache", b->page_cache, a->page_cache);
+    note(p, &t);
+    /* freed pages go to lists of their CPU first, which MemFree does not count */
+    if (known(a->percpu_free) > known(b->percpu_free) + 16 * UMA_MIB) {
+        uma_text_bytes(&t, known(a->percpu_free) - known(b->percpu_free));
+        uma_text_append(&t, " more is free in lists of the CPUs, which MemFree does not count");
+        note(p, &t);
+    }
+}
+
+/* ---- what stays --------------------------------------------------------------------------------------------- */
+
+struct kept {
+    uint64_t mapped, dirty, in_use; /* bytes of files; of one that is mapped and dirty all count as mapped but the dirty ones */
+    int32_t pids[USERS_SHOWN];
+    size_t n_pids, more_pids;
+};
+
+static void add_pid(struct kept *kept, int32_t pid) {
+    for (size_t i = 0; i < kept->n_pids; i++)
+        if (kept->pids[i] == pid)
+            return;
+    if (kept->n_pids < USERS_SHOWN)
+        kept->pids[kept->n_pids++] = pid;
+    else
+        kept->more_pids++;
+}
+
+static struct kept kept_of(const struct uma_eviction *e) {
+    struct kept kept = { 0 };
+    for (size_t i = 0; i < e->n; i++) {
+        const struct uma_evicted_file *f = &e->files[i];
+        unsigned why = uma_evicted_file_kept(f);
+        uint64_t dirty = why & UMA_KEPT_DIRTY ? MIN_OF(known(f->dirty), known(f->after)) : 0;
+        uint64_t rest = known(f->after) - dirty;
+        kept.dirty += dirty;
+        if (why & UMA_KEPT_MAPPED)
+            kept.mapped += rest;
+        else
+            kept.in_use += rest;
+        for (size_t k = 0; k < f->n_mapped_by; k++)
+            add_pid(&kept, f->mapped_by[k]);
+    }
+    return kept;
+}
+
+static void kept_lines(const struct page *p) {
+    const struct uma_eviction *e = p->e;
+    _cleanup_text_ struct uma_text t = { 0 };
+    struct kept kept = kept_of(e);
+    bool dry = p->answer->options->dry_run;
+    if (kept.mapped > 0) {
+        uma_text_bytes(&t, kept.mapped);
+        uma_text_append(&t, dry ? " of it is in files that are mapped, and what is mapped stays: by " : " kept: mapped by ");
+        uma_cache_users_text(&t, &p->answer->processes, kept.pids, kept.n_pids, 0);
+        if (kept.more_pids)
+            uma_text_append(&t, " and others");
+        note(p, &t);
+    }
+    if (kept.dirty > 0) {
+        uma_text_bytes(&t, kept.dirty);
+        uma_text_append(&t, dry ? " of it is dirty and would be written out first" : " kept: dirty, not on storage yet");
+        if (!dry && p->answer->options->no_sync)
+            uma_text_append(&t, " (--no-sync)");
+        note(p, &t);
+    }
+    if (kept.in_use > 0 && !dry) {
+        uma_text_bytes(&t, kept.in_use);
+        uma_text_append(&t, " kept: locked in memory, read again meanwhile");
+        uma_text_append(&t, !e->mapped_known || e->users_denied ? ", or mapped by a process that this user cannot look into"
+                                                                : ", or in use by the kernel");
+        note(p, &t);
+    }
+    if (e->written > 0) {
+        uma_text_bytes(&t, e->written);
+        uma_text_append(&t, " was dirty and was written out first");
+        note(p, &t);
+    }
+}
+
+static void unknown_lines(const struct page *p) {
+    const struct uma_eviction *e = p->e;
+    _cleanup_text_ struct uma_text t = { 0 };
+    if (e->n_unknown == 0)
+        return;
+    uma_text_printf(&t, "?: of %llu file%s ", (unsigned long long)e->n_unknown, plural(e->n_unknown));
+    uma_text_append(&t, "the kernel tells only the owner, or who may write to it, how much is cached");
+    struct uma_u64 before = p->answer->before.free, after = p->answer->after.free;
+    if (!p->answer->options->dry_run && uma_usable(before.validity) && uma_usable(after.validity)) {
+        uma_text_append(&t, "; MemFree ");
+        uma_text_append(&t, after.value >= before.value ? "rose by " : "fell by ");
+        uma_text_bytes(&t, after.value >= before.value ? after.value - before.value : before.value - after.value);
+    }
+    note(p, &t);
+}
+
+/* ---- what was left alone ------------------------------------------------------------------------------------ */
+
+static void count_line(const struct page *p, uint64_t n, const char *one, const char *many) {
+    if (n == 0)
+        return;
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_printf(&t, "%llu %s", (unsigned long long)n, n == 1 ? one : many);
+    note(p, &t);
+}
+
+static void left_alone_lines(const struct page *p) {
+    const struct uma_eviction *e = p->e;
+    _cleanup_text_ struct uma_text t = { 0 };
+    if (e->memory_files > 0) {
+        uma_text_printf(&t, "%llu file%s left alone: the pages are the file (tmpfs, memfd), and only removing it frees the ",
+                        (unsigned long long)e->memory_files, plural(e->memory_files));
+        uma_text_bytes(&t, e->memory_bytes);
+        note(p, &t);
+    }
+    if (e->n_failed > 0) {
+        uma_text_printf(&t, "%llu file%s failed, the first: %s", (unsigned long long)e->n_failed, plural(e->n_failed), e->failed_at);
+        note(p, &t);
+    }
+    count_line(p, e->denied + e->walk.denied, "file or folder that this user may not read", "files or folders that this user may not read");
+    count_line(p, e->vanished + e->walk.vanished, "file changed or vanished meanwhile", "files changed or vanished meanwhile");
+    count_line(p, e->walk.links_outside, "link leads out of what was named, and was not followed",
+               "links lead out of what was named, and were not followed");
+    count_line(p, e->walk.mounts_skipped, "mount below was not entered", "mounts below were not entered");
+    count_line(p, e->smaller, "file is not larger than that", "files are not larger than that");
+    if (e->walk.cut && !e->interrupted) {
+        uma_text_append(&t, "incomplete: folders lie too deep, or too many files are open");
+        note(p, &t);
+    }
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------------- */
+
+struct row {
+    const char *name;
+    size_t files, unknown;
+    uint64_t before, evicted, kept;
+};
+
+static int by_model(const void *a, const void *b) {
+    const struct uma_evicted_file *x = *(const struct uma_evicted_file *const *)a, *y = *(const struct uma_evicted_file *const *)b;
+    if (!x->model != !y->model)
+        return x->model ? -1 : 1;
+    return strcmp(x->model ? x->model : x->path, y->model ? y->model : y->path);
+}
+
+static int by_before(const void *a, const void *b) {
+    const struct row *x = a, *y = b;
+    if (x->before != y->before)
+        return x->before < y->before ? 1 : -1;
+    if (x->unknown != y->unknown)
+        return x->unknown < y->unknown ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+/* A row for each model, and for each file that is no model's. malloc'ed. */
+static size_t rows_make(const struct uma_eviction *e, struct row **ret_rows) {
+    _cleanup_free_
+    const struct uma_evicted_file **files = calloc(e->n + 1, sizeof *files);
+    struct row *rows = calloc(e->n + 1, sizeof *rows);
+    size_t n = 0;
+    *ret_rows = rows;
+    if (!files || !rows)
+        return 0;
+    for (size_t i = 0; i < e->n; i++)
+        files[i] = &e->files[i];
+    qsort(files, e->n, sizeof *files, by_model);
+    for (size_t i = 0; i < e->n; i++) {
+        const struct uma_evicted_file *f = files[i];
+        bool more = i > 0 && f->model && files[i - 1]->model && strcmp(f->model, files[i - 1]->model) == 0;
+        struct row *row = &rows[more ? n - 1 : n++];
+        row->name = f->model ? f->model : f->path;
+        row->files++;
+        row->unknown += !uma_usable(f->before.validity);
+        row->before += known(f->before);
+        row->evicted += known(f->evicted);
+        row->kept += known(f->after);
+    }
+    qsort(rows, n, sizeof *rows, by_before);
+    while (n > 0 && rows[n - 1].before == 0 && rows[n - 1].unknown == 0)
+        n--; /* nothing of it was in the cache */
+    return n;
+}
+
+static void cell(struct uma_text *text, uint64_t bytes, bool is_known) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_layout_bytes(&t, (struct uma_u64){ bytes, is_known ? UMA_KNOWN : UMA_UNKNOWN });
+    size_t width = uma_text_columns(t.data ? t.data : "");
+    uma_text_pad(text, width < 10 ? 10 - width : 0);
+    uma_text_append(text, t.data ? t.data : "?");
+}
+
+static void table(const struct page *p) {
+    struct row *rows = NULL;
+    bool dry = p->answer->options->dry_run;
+    size_t n = rows_make(p->e, &rows), shown = MIN_OF(n, (size_t)ROWS_SHOWN);
+    if (!rows)
+        p->text->failed = true;
+    if (n > 0) {
+        uma_layout_ink(p->text, p->style, UMA_INK_BOLD);
+        if (dry)
+            uma_text_printf(p->text, "\n%10s%7s  MODEL OR FILE", "resident", "files");
+        else
+            uma_text_printf(p->text, "\n%10s%10s%10s%7s  MODEL OR FILE", "before", "evicted", "kept", "files");
+        uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
+        uma_text_char(p->text, '\n');
+    }
+    for (size_t i = 0; i < shown; i++) {
+        bool is_known = rows[i].unknown < rows[i].files;
+        cell(p->text, rows[i].before, is_known);
+        if (!dry) {
+            cell(p->text, rows[i].evicted, is_known);
+            cell(p->text, rows[i].kept, is_known);
+        }
+        uma_text_printf(p->text, "%7zu  ", rows[i].files);
+        /* whoever reads a pipe may look for a name: only a terminal's lines are cut */
+        uma_cache_name_text(p->text, rows[i].name, p->style->rows ? MAX_OF(p->style->columns, 47U) - 39 : 0);
+        uma_text_char(p->text, '\n');
+    }
+    size_t more = n - shown + (p->e->folded_before > 0 ? (size_t)p->e->folded_files : 0);
+    if (more > 0) {
+        uint64_t bytes = dry ? p->e->folded_before : p->e->folded_evicted;
+        for (size_t i = shown; i < n; i++)
+            bytes += dry ? rows[i].before : rows[i].evicted;
+        uma_text_printf(p->text, "  and %zu more with ", more);
+        uma_text_bytes(p->text, bytes);
+        uma_text_append(p->text, dry ? "\n" : " evicted\n");
+    }
+    free(rows);
+}
+
+void uma_cache_evict_text(struct uma_text *text, const struct uma_cache_evict_answer *answer, const struct uma_status_style *style) {
+    struct page p = { text, answer, &answer->eviction, style };
+    headline(&p);
+    if (!answer->options->dry_run)
+        memory_line(&p);
+    kept_lines(&p);
+    unknown_lines(&p);
+    left_alone_lines(&p);
+    table(&p);
+}
