@@ -246,9 +246,11 @@ void uma_tune_json(struct uma_json *json, const struct uma_tune_results *results
     uma_json_begin_array(json, "changes", false);
     for (size_t i = 0; i < results->n; i++) {
         const struct uma_tune_result *r = &results->list[i];
+        char path[UMA_TUNABLE_PATH_MAX + 2];
         uma_json_begin_object(json, NULL, false);
         uma_json_string(json, "id", r->id);
-        uma_json_string(json, "path", r->path);
+        (void)snprintf(path, sizeof path, "/%s", r->path ? r->path : "");
+        uma_json_string(json, "path", r->path ? path : NULL);
         uma_json_string(json, "outcome", uma_tune_outcome_name(r->outcome));
         uma_json_string(json, "before", r->before);
         uma_json_string(json, "set", r->set);
