@@ -3,6 +3,7 @@
 """The freshly copied model, scaled down and for real: this kernel's page cache, real files, the real search; only the machine around them is told
 to be small and to have a GPU on its pool (a /proc/meminfo bound over this one in a mount namespace of the test's own, and the fake NVML)."""
 
+import json
 import os
 import re
 import shutil
@@ -97,7 +98,6 @@ def small_machine(place, env, *command):
 def starved(place, env):
     r = small_machine(place, env, UMACTL, "status", "--json")
     equal((r.returncode, r.stderr), (0, ""), "umactl status")
-    import json
     found = [p for p in json.loads(r.stdout)["problems"] if p["id"] == "cache-starves-cuda"]
     equal(len(found), 1, "problems of the cache")
     return found[0]
@@ -128,6 +128,12 @@ def _():
         equal(files, SHARDS)
         assert 0.9 * SHARDS * SHARD <= size <= SHARDS * SHARD * 1.001, problem["evidence"]
         equal(problem["remedy"], "umactl cache evict --model 'acme-labs/It'\\''s a 7B'")
+        # and the command does what it is given for
+        r = subprocess.run(["sh", "-c", problem["remedy"].replace("umactl", '"$0"', 1), UMACTL], capture_output=True, text=True, env=env, timeout=60,
+                           check=False)
+        equal((r.returncode, r.stderr), (0, ""), r.stdout)
+        after = starved(place, env)
+        assert MODEL not in after["evidence"] and MODEL not in after["remedy"], after
 
 
 @case("a model that a process has open is not what goes first")
