@@ -118,6 +118,14 @@ static bool worth_a_row(const struct uma_cached_group *row) {
     return !uma_usable(row->resident.validity) || row->resident.value > 0;
 }
 
+/* Give the name what the others leave; false when that is too little. */
+static bool name_fits(const struct page *p, struct columns *c) {
+    size_t used = 10 + (c->percent ? 5U : 0U) + (c->dirty ? 10U : 0U) + (c->size ? 10U : 0U) + (c->files ? 7U : 0U) + (c->used ? 8U : 0U) +
+                  (c->users ? c->users + 2 : 0) + 2;
+    c->name = p->style->columns > used ? p->style->columns - used : 1;
+    return c->name >= NAME_COLUMNS_LEAST;
+}
+
 static struct columns columns_of(const struct page *p, const struct uma_cached_group *rows, size_t n) {
     struct columns c = { .percent = true, .size = true, .used = true };
     for (size_t i = 0; i < n; i++) {
@@ -130,14 +138,13 @@ static struct columns columns_of(const struct page *p, const struct uma_cached_g
     }
     /* what says least goes first on a narrow terminal */
     bool *const leaving[] = { &c.used, &c.files, &c.percent, &c.dirty, &c.size };
-    for (size_t i = 0;; i++) {
-        size_t used = 10 + (c.percent ? 5U : 0U) + (c.dirty ? 10U : 0U) + (c.size ? 10U : 0U) + (c.files ? 7U : 0U) + (c.used ? 8U : 0U) +
-                      (c.users ? c.users + 2 : 0) + 2;
-        c.name = p->style->columns > used ? p->style->columns - used : 1;
-        if (c.name >= NAME_COLUMNS_LEAST || i == ELEMENTS(leaving))
-            break;
+    for (size_t i = 0; i < ELEMENTS(leaving) && !name_fits(p, &c); i++)
         *leaving[i] = false;
-    }
+    if (!name_fits(p, &c) && c.users > USERS_HEADING)
+        c.users = USERS_HEADING;
+    if (!name_fits(p, &c))
+        c.users = 0;
+    (void)name_fits(p, &c);
     if (!p->style->rows) /* no terminal: whoever reads it may look for a name */
         c.name = 0;
     return c;
@@ -171,7 +178,8 @@ static void heading(const struct page *p, const struct columns *c, const char *r
         uma_text_append(p->text, "  mapped by");
         uma_text_pad(p->text, c->users - USERS_HEADING);
     }
-    uma_text_printf(p->text, "  %s", name);
+    uma_text_append(p->text, "  ");
+    (void)uma_text_safe(p->text, name, c->name);
     uma_layout_ink(p->text, p->style, UMA_INK_PLAIN);
     uma_text_char(p->text, '\n');
 }
