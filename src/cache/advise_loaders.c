@@ -80,7 +80,7 @@ static void llama_cpp(struct uma_advise_site *site, const struct engine *e) {
     } else if (is(mode, "mmap") || is(mode, "mlock") || is(mode, "mmap+mlock")) {
         a->verdict = UMA_VERDICT_HURTS;
         a->recommended = "--load-mode dio";
-        a->command = "start it with --load-mode dio (before August 2026: --no-mmap, or --direct-io)";
+        a->command = "start it with --load-mode dio (older releases: --direct-io, or --no-mmap)";
         a->why =
             is(mode, "mmap")
                 ? "the mapped file and the GPU's copy lie in the same pool: twice the model while loading, and page faults instead of reads"
@@ -88,7 +88,7 @@ static void llama_cpp(struct uma_advise_site *site, const struct engine *e) {
     } else {
         a->verdict = UMA_VERDICT_HELPS;
         a->recommended = "--load-mode dio";
-        a->command = "start it with --load-mode dio (before August 2026: --no-mmap, or --direct-io)";
+        a->command = "start it with --load-mode dio (older releases: --direct-io, or --no-mmap)";
         a->why = "a release from before --load-mode auto maps by default: twice the model while loading, and page faults instead of reads";
     }
 }
