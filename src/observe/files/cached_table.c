@@ -19,7 +19,8 @@ enum { FIRST_SLOTS = 1024, FIRST_ITEMS = 256 };
 #define SCRATCH_MAX ((size_t)1 << 20)
 
 struct item {
-    struct uma_cached_file file; /* path and shown are malloc'ed; lists are below */
+    struct uma_cached_file file; /* path and shown are these two; lists are below */
+    char *path, *shown;
     struct uma_cached_users users;
 };
 
@@ -55,8 +56,9 @@ struct uma_cached_table *uma_cached_table_new(size_t files_max, bool resident_on
 }
 
 static void item_done(struct item *item) {
-    free((char *)(uintptr_t)item->file.path);
-    free((char *)(uintptr_t)item->file.shown);
+    free(item->path);
+    free(item->shown);
+    item->path = item->shown = NULL;
     item->file.path = item->file.shown = NULL;
 }
 
@@ -195,8 +197,8 @@ static int fill(struct item *item, const struct uma_cached_file *file, const str
         free(shown);
         return -ENOMEM;
     }
-    made.file.path = path;
-    made.file.shown = shown;
+    made.file.path = made.path = path;
+    made.file.shown = made.shown = shown;
     made.file.model = NULL;
     made.file.n_mapped_by = made.file.n_open_by = 0;
     if (users)
@@ -283,7 +285,7 @@ int uma_cached_table_again(struct uma_cached_table *table, uint64_t device, uint
         if (!better)
             return -ENOMEM;
         item_done(item);
-        item->file.path = better;
+        item->file.path = item->path = better;
         item->file.container = NULL;
         item->file.filesystem = filesystem;
     }
@@ -322,8 +324,8 @@ static int copy_once(struct writer *w, const char **string) {
     if (!*string)
         return 0;
     size_t length = strlen(*string);
-    int32_t known = uma_intern_find(&w->models, *string, length);
-    if (known >= 0) {
+    int32_t known = w->models.n > 0 ? uma_intern_find(&w->models, *string, length) : -1;
+    if (known >= 0 && w->models.entries) {
         *string = w->models.entries[known].key;
         return 0;
     }

@@ -127,9 +127,9 @@ int uma_gather_file(struct uma_gather *gather, const struct uma_gather_way *way,
     int r = claim(gather, way, st, users);
     if (r != 0)
         return MIN_OF(r, 0);
-    _cleanup_close_ int opened = -1;
+    _cleanup_close_ int opened = fd == UMA_GATHER_UNOPENED && st->st_size > 0 ? opener->open(opener->userdata) : -1;
     if (fd == UMA_GATHER_UNOPENED)
-        fd = opened = st->st_size == 0 ? -1 : opener->open(opener->userdata);
+        fd = opened; /* of an empty file nothing is asked */
     if (fd < 0 && is_gone(fd)) {
         gather->counts.vanished++;
         return 0;

@@ -41,8 +41,8 @@ struct uma_gather_way {
  */
 #define UMA_GATHER_UNOPENED INT32_MIN
 struct uma_gather_opener {
-    int (*open)(void *userdata); /* a descriptor or -errno */
-    void *userdata;
+    int (*open)(const void *userdata); /* a descriptor or -errno */
+    const void *userdata;
 };
 int uma_gather_file(struct uma_gather *gather, const struct uma_gather_way *way, int fd, const struct stat *st,
                     const struct uma_gather_opener *opener, const struct uma_cached_users *users);

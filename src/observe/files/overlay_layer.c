@@ -123,7 +123,7 @@ int uma_overlay_layer_open(struct uma_overlay_layers *layers, const struct uma_m
         return -ENOENT;
     const struct resolved *resolved = layers_of(layers, mount);
     for (size_t i = 0; resolved && i < resolved->n; i++) {
-        struct stat found;
+        struct stat found = { 0 };
         if (!resolved->paths[i]) {
             if (i == 0 && !mount->upper) /* read-only overlays have none */
                 continue;

@@ -65,7 +65,7 @@ static const char *real_path(const struct tree *tree, const char *path, struct u
     return into->failed ? NULL : into->data;
 }
 
-static int open_entry(void *userdata) {
+static int open_entry(const void *userdata) {
     return uma_walk_open(userdata);
 }
 
@@ -86,7 +86,7 @@ static int each(void *userdata, const struct uma_walk_entry *entry) {
         way.shown = entry->path + strlen(tree->door);
         way.container = tree->container;
     }
-    struct uma_gather_opener opener = { open_entry, (void *)(uintptr_t)entry };
+    struct uma_gather_opener opener = { open_entry, entry };
     return uma_gather_file(tree->gather, &way, UMA_GATHER_UNOPENED, entry->st, &opener, NULL);
 }
 

@@ -110,13 +110,13 @@ static int by_resident(const void *a, const void *b) {
 
 int uma_page_cache_group(const struct uma_page_cache *cache, struct uma_arena *arena, size_t *ret_n, struct uma_cached_group **ret_groups) {
     size_t n = cache->n_files, n_groups = 0;
-    const struct uma_cached_file **files = uma_arena_array(arena, n, sizeof(*files));
+    const struct uma_cached_file **files = uma_arena_array(arena, n, sizeof(void *));
     if (!files)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++)
         files[i] = &cache->files[i];
     if (n > 0)
-        qsort(files, n, sizeof(*files), by_group);
+        qsort(files, n, sizeof(void *), by_group);
     for (size_t i = 0; i < n; i++)
         n_groups += i == 0 || !same_group(files[i - 1], files[i]);
     struct uma_cached_group *groups = uma_arena_array(arena, n_groups, sizeof(*groups));
