@@ -46,17 +46,19 @@ bool uma_mounts_line(const char *line, const char *end, struct uma_mount_line *r
     return true;
 }
 
+/* The value of a backslash and three octal digits at s, or 0, which no name has. */
+static unsigned escape_at(const char *s, size_t n) {
+    if (n < 4 || s[0] != '\\' || s[1] < '0' || s[1] > '3' || s[2] < '0' || s[2] > '7' || s[3] < '0' || s[3] > '7')
+        return 0;
+    return (unsigned)(s[1] - '0') << 6 | (unsigned)(s[2] - '0') << 3 | (unsigned)(s[3] - '0');
+}
+
 size_t uma_mount_unescape(struct uma_mount_field field, char *into) {
     char *o = into;
     for (size_t i = 0; i < field.n;) {
-        const char *s = field.s + i;
-        if (field.n - i >= 4 && s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
-            *o++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-            i += 4;
-        } else {
-            *o++ = *s;
-            i++;
-        }
+        unsigned escaped = escape_at(field.s + i, field.n - i);
+        *o++ = escaped ? (char)escaped : field.s[i];
+        i += escaped ? 4 : 1;
     }
     *o = '\0';
     return (size_t)(o - into);

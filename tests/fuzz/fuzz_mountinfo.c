@@ -17,7 +17,10 @@ static void check(const struct uma_mounts *mounts, const struct uma_mount *m) {
             abort();
     /* whatever covers what, something lies on each point that is there, and it is along the path */
     const struct uma_mount *on = uma_mounts_of_path(mounts, m->point);
-    if (!on || strncmp(on->point, m->point, 1) != 0 || strlen(on->point) > strlen(m->point) + 1)
+    size_t n = on ? strlen(on->point) : 0;
+    while (n > 0 && on->point[n - 1] == '/')
+        n--;
+    if (!on || strncmp(on->point, m->point, n) != 0 || (m->point[n] != '\0' && m->point[n] != '/'))
         abort();
 }
 

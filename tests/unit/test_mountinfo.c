@@ -61,6 +61,7 @@ static void escapes(void **state) {
         { "\\303\\244", "\xc3\xa4" },
         { "\\477\\08\\", "\\477\\08\\" }, /* not what the kernel writes: left as it is */
         { "\\04", "\\04" },
+        { "\\000a", "\\000a" }, /* no name has a NUL */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char out[64];

@@ -189,6 +189,8 @@ static int overlay_layers(struct uma_mount_field options, struct uma_arena *aren
 static int parse_line(const char *line, const char *end, struct uma_arena *arena, struct uma_mount *mount) {
     struct uma_mount_line l;
     *mount = (struct uma_mount){ 0 };
+    if (memchr(line, '\0', (size_t)(end - line))) /* no name has one */
+        return 0;
     if (!uma_mountinfo_line(line, end, &l) || !numbers(&l, mount) || l.point.n == 0 || l.point.s[0] != '/' || l.type.n == 0)
         return 0;
     mount->root = text_of(arena, l.root);
