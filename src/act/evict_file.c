@@ -197,7 +197,8 @@ int uma_evict_file(int fd, const struct stat *st, enum uma_filesystem_kind kind,
         return failed(&e, errno, "its size cannot be had");
     e.size = (e.size + page - 1) / page * page;
     e.piece = piece_of(e.size, page);
-    if (kind == UMA_FILESYSTEM_MEMORY || uma_filesystem_is_memory(uma_filesystem_magic(fd)))
+    /* a device's node lies on devtmpfs, its pages do not */
+    if (S_ISREG(st->st_mode) && (kind == UMA_FILESYSTEM_MEMORY || uma_filesystem_is_memory(uma_filesystem_magic(fd))))
         return failed(&e, EOPNOTSUPP, "it lies in memory: its pages are the file");
     int r = evict(&e);
     const struct uma_u64 *before = &ret_receipt->before.resident, *after = &ret_receipt->after.resident;

@@ -107,8 +107,8 @@ static int64_t count_in_window(char *map, size_t length, uint64_t page) {
         int r = mincore(map + at, n, vector);
         for (int again = 0; r < 0 && errno == EAGAIN && again < PATIENCE; again++)
             r = mincore(map + at, n, vector);
-        if (r < 0)
-            return -errno;
+        if (r < 0) /* of a mapping that is ours: only a filter of system calls says no */
+            return -EIO;
         for (size_t i = 0; i < n / page; i++)
             pages += vector[i] & 1;
     }
@@ -199,9 +199,10 @@ void uma_residency_read(int fd, const struct stat *st, enum uma_filesystem_kind 
         return;
     }
     int code = 0;
-    if (kind != UMA_FILESYSTEM_OVERLAY) {
+    bool device = S_ISBLK(st->st_mode); /* its pages are its own, wherever its node lies */
+    if (device || kind != UMA_FILESYSTEM_OVERLAY) {
         code = syscall(SYS_cachestat, fd, &range, &counts, 0u) < 0 ? errno : 0;
-        if (code == 0 && counts.cached > 0)
+        if (code == 0 && (device || counts.cached > 0))
             return by_cachestat(&counts, ret_residency);
     }
     uint32_t magic = uma_filesystem_magic(fd);

@@ -2,7 +2,8 @@
 /*
  * residency.h - how much of one open file is in the page cache, and only what the kernel really says. cachestat(2) (6.5) where it may be had; mincore(2)
  * else, and only where it does not pretend: to whoever neither owns nor may write the file it says that all is resident (mm/mincore.c,
- * can_do_mincore, since 5.2). Reads nothing of the file, changes nothing. Thread-safe.
+ * can_do_mincore, since 5.2). Pages that are being read in just now count by cachestat(2), as they take memory, and do not by mincore(2). Reads nothing of the
+ * file, changes nothing. Thread-safe.
  */
 #pragma once
 
