@@ -19,6 +19,10 @@ static const char usage[] =
     "      --plain              rows of bare numbers in base units, nothing where unknown\n"
     "  -q, --quiet              no summary and no warnings\n"
     "      --kill-with-umactl   send the job SIGTERM when umactl itself is killed (default: it goes on)\n"
+    "      --load-window N      while the job loads its weights keep what it has already copied of their files below N in the page cache\n"
+    "      --keep-free N        while it loads evict weight files, the least valuable first, when less than N is free (MemFree)\n"
+    "      --window-helper WHEN how mapped files leave memory: by a library preloaded into the job when umactl itself may not (auto),\n"
+    "                           always, or never\n"
     "      --end-left-behind    end processes that the job leaves behind: SIGTERM, 5 s later SIGKILL\n"
     "      --root DIR           read the machine from a folder (also UMACTL_ROOT); the job is real, and so are its own figures\n"
     "      --version            print the version\n"
@@ -38,12 +42,16 @@ enum {
     OPTION_PLAIN,
     OPTION_KILL,
     OPTION_END,
+    OPTION_LOAD_WINDOW,
+    OPTION_KEEP_FREE,
+    OPTION_WINDOW_HELPER,
     OPTION_JSON,
     OPTION_FROM
 };
 
 #define INTERVAL_LEAST 0.05 /* below this the sampling itself would be the load */
 #define INTERVAL_MOST 86400.0
+#define WINDOW_LEAST (16 * UMA_MIB) /* less than the kernel reads ahead and a fast disk delivers between two looks is no window */
 
 static int run(int argc, char **argv);
 
@@ -90,6 +98,16 @@ static int read_value(int option, struct uma_job_options *o, struct uma_error *e
         if (r >= 0)
             o->interval = seconds;
         return r;
+    case OPTION_LOAD_WINDOW:
+    case OPTION_KEEP_FREE:
+        r = uma_parse_size(optarg, &bytes, err);
+        if (r >= 0 && bytes < WINDOW_LEAST)
+            return uma_error_text(err, EINVAL, "\"%.64s\" is too little, expected at least 16M", optarg);
+        if (r >= 0)
+            *(option == OPTION_KEEP_FREE ? &o->keep_free : &o->load_window) = bytes;
+        return r;
+    case OPTION_WINDOW_HELPER:
+        return uma_window_helper_parse(optarg, &o->window_helper, err);
     default:
         return 0;
     }
@@ -118,6 +136,9 @@ static int run(int argc, char **argv) {
         { "quiet", no_argument, NULL, 'q' },
         { "kill-with-umactl", no_argument, NULL, OPTION_KILL },
         { "end-left-behind", no_argument, NULL, OPTION_END },
+        { "load-window", required_argument, NULL, OPTION_LOAD_WINDOW },
+        { "keep-free", required_argument, NULL, OPTION_KEEP_FREE },
+        { "window-helper", required_argument, NULL, OPTION_WINDOW_HELPER },
         { "root", required_argument, NULL, UMA_OPTION_ROOT },
         { "json", no_argument, NULL, OPTION_JSON },
         { "from", required_argument, NULL, OPTION_FROM },
@@ -128,11 +149,13 @@ static int run(int argc, char **argv) {
     struct uma_job_options o = { .interval = 1 };
     struct uma_common_options common = { .root = getenv("UMACTL_ROOT") };
     struct uma_error err = { 0 };
+    bool helper_asked = false;
     optind = 0; /* getopt starts anew; '+': the job's own options are not ours */
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "+:qh", options, NULL)) != -1;) {
         if (empty(option))
             return wrong_value(options, option, "the name is empty");
+        helper_asked = helper_asked || option == OPTION_WINDOW_HELPER;
         switch (option) {
         case OPTION_NAME:
             o.name = optarg;
@@ -178,6 +201,8 @@ static int run(int argc, char **argv) {
         return mistake("--wait needs --need: without it there is nothing to wait for", "");
     if (o.csv && strcmp(o.csv, "-") == 0)
         return mistake("--csv -: standard output is the job's; give a file", "");
+    if (helper_asked && !o.load_window && !o.keep_free)
+        return mistake("--window-helper needs --load-window or --keep-free: without them nothing is evicted", "");
     if (common.root && !common.root[0])
         common.root = NULL;
     o.argv = argv + optind;

@@ -232,6 +232,7 @@ void uma_job_finish(struct uma_job *job) {
         kills = job->watch.snapshot.vmstat.oom_kill;
     }
     last_peak(job);
+    job->load = uma_load_window_stop(job->load, &job->watch);
     uint64_t rose = kills.validity == UMA_KNOWN && kills_before.validity == UMA_KNOWN && kills.value > kills_before.value
                         ? kills.value - kills_before.value
                         : 0;

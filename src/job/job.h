@@ -5,6 +5,7 @@
 #pragma once
 
 #include "job/launch.h"
+#include "job/load_window.h"
 #include "job/watch.h"
 #include "record/log_sync.h"
 
@@ -26,6 +27,8 @@ struct uma_job_options {
     const char *csv;
     double interval;
     bool plain, quiet, die_with_umactl, end_left_behind;
+    uint64_t load_window, keep_free; /* bytes, 0: not asked for */
+    enum uma_window_helper_when window_helper;
     struct uma_observe_options observe;
 };
 
@@ -54,6 +57,7 @@ struct uma_job {
     struct uma_shm_list shm_before;
     double sample_seconds;
     struct uma_log_sync *sync;
+    struct uma_load_window *load;
     /* how the job ended */
     bool ended;
     int wait_status;

@@ -30,7 +30,10 @@ static _Noreturn void become_job(const struct uma_launch *launch, pid_t umactl, 
     if (report.cgroup_errno)
         (void)!write(report_fd, &report, sizeof(report));
     uma_signals_restore(launch->signals);
-    (void)execvp(launch->argv[0], launch->argv);
+    if (launch->environment)
+        (void)execvpe(launch->argv[0], launch->argv, launch->environment);
+    else
+        (void)execvp(launch->argv[0], launch->argv);
     report.exec_errno = errno;
     (void)!write(report_fd, &report, sizeof(report));
     _exit(uma_exec_status(report.exec_errno));

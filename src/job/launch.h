@@ -12,6 +12,7 @@
 
 struct uma_launch {
     char *const *argv;
+    char *const *environment; /* the job's; NULL: umactl's own */
     const struct uma_signals *signals;
     struct uma_terminal *terminal;
     const struct uma_cgroup_scope *scope;

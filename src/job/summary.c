@@ -2,6 +2,7 @@
 #include "job/summary.h"
 
 #include "base/units.h"
+#include "job/load_text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -152,6 +153,13 @@ void uma_run_summary(const struct uma_run *run, const char *record, struct uma_t
     uma_text_duration(text, run->end_ns > run->start_ns ? (double)(run->end_ns - run->start_ns) / 1e9 : 0);
     uma_text_char(text, '\n');
     peaks(text, run);
+    if (run->load.asked) {
+        _cleanup_text_ struct uma_text line = { 0 };
+        uma_load_text(&run->load, &line);
+        label(text, "load");
+        (void)uma_text_safe(text, line.data ? line.data : "?", 0);
+        uma_text_char(text, '\n');
+    }
     heat(text, run);
     events(text, run);
     left_behind(text, run);

@@ -107,6 +107,7 @@ int uma_job_supervise(struct uma_job *job, struct uma_error *err) {
         uint64_t expirations;
         if (!job->ended && timer >= 0 && read(timer, &expirations, sizeof(expirations)) == (ssize_t)sizeof(expirations))
             uma_watch_sample(&job->watch);
+        uma_load_window_check(job->load, &job->watch);
         uma_job_reap_orphans(job);
     }
     return r;

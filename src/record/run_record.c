@@ -118,6 +118,57 @@ static void measured(struct uma_json *json, const struct uma_run *run) {
     uma_json_end_object(json);
 }
 
+static void bytes_or_null(struct uma_json *json, const char *key, uint64_t bytes) {
+    if (bytes)
+        uma_json_unsigned(json, key, bytes);
+    else
+        uma_json_null(json, key);
+}
+
+static void load_report(struct uma_json *json, const struct uma_run_load *load) {
+    uma_json_string(json, "end", load->end);
+    uma_json_double(json, "seconds", load->seconds);
+    uma_json_unsigned(json, "files", load->files);
+    uma_json_unsigned(json, "file_bytes", load->file_bytes);
+    uma_json_unsigned(json, "read_bytes", load->read_bytes);
+    uma_json_unsigned(json, "evicted_bytes", load->evicted_bytes);
+    uma_json_unsigned(json, "evicted_again_bytes", load->evicted_again_bytes);
+    uma_json_unsigned(json, "kept_free_bytes", load->kept_free_bytes);
+    uma_json_u64(json, "peak", load->peak);
+    uma_json_u64(json, "peak_without", load->peak_without);
+    uma_json_u64(json, "cache_peak", load->cache_peak);
+    uma_json_u64(json, "lowest_free", load->lowest_free);
+    uma_json_begin_array(json, "means", true);
+    if (load->by_fadvise)
+        uma_json_string(json, NULL, "fadvise");
+    if (load->by_process_madvise)
+        uma_json_string(json, NULL, "process_madvise");
+    if (load->by_helper)
+        uma_json_string(json, NULL, "helper");
+    uma_json_end_array(json);
+    uma_json_string(json, "note", load->note[0] ? load->note : NULL);
+}
+
+static void load(struct uma_json *json, const struct uma_run_load *load) {
+    if (!load->asked) {
+        uma_json_null(json, "load");
+        return;
+    }
+    uma_json_begin_object(json, "load", false);
+    bytes_or_null(json, "window", load->window);
+    bytes_or_null(json, "keep_free", load->keep_free);
+    uma_json_string(json, "helper", load->helper);
+    uma_json_string(json, "helper_note", load->helper_note[0] ? load->helper_note : NULL);
+    if (load->ended) {
+        uma_json_begin_object(json, "report", false);
+        load_report(json, load);
+        uma_json_end_object(json);
+    } else {
+        uma_json_null(json, "report");
+    }
+    uma_json_end_object(json);
+}
+
 static void left_behind(struct uma_json *json, const struct uma_run *run) {
     uma_json_begin_object(json, "left_behind", false);
     uma_json_unsigned(json, "processes", run->n_left_total);
@@ -192,6 +243,7 @@ void uma_run_format(const struct uma_run *run, struct uma_text *text) {
     uma_json_string(&json, "cgroup_note", run->cgroup_note[0] ? run->cgroup_note : NULL);
     uma_json_string(&json, "csv", run->csv);
     ending(&json, run);
+    load(&json, &run->load);
     measured(&json, run);
     left_behind(&json, run);
     uma_json_end_object(&json); /* the writer ends a document with a newline */

@@ -53,6 +53,22 @@ struct uma_left_file {
     uint64_t bytes;
 };
 
+/* What came of following the job's load (--load-window, --keep-free). */
+struct uma_run_load {
+    bool asked;
+    uint64_t window, keep_free; /* bytes, 0: not asked for */
+    const char *helper;         /* static: "preloaded", "not needed", "never", "unavailable"; NULL unknown */
+    char helper_note[256];
+    /* when it has come to its end */
+    bool ended, loaded, in_place;
+    const char *end; /* static: "loaded" ... */
+    double seconds;
+    uint64_t files, file_bytes, read_bytes, evicted_bytes, evicted_again_bytes, kept_free_bytes;
+    struct uma_u64 peak, peak_without, cache_peak, lowest_free;
+    bool by_fadvise, by_process_madvise, by_helper;
+    char note[256];
+};
+
 struct uma_run {
     char id[160]; /* the folder's name */
     char name[64];
@@ -82,6 +98,8 @@ struct uma_run {
     bool core;
     char cause[320];
     double cpu_seconds;
+
+    struct uma_run_load load;
 
     /* peaks: see docs/run-records.md for what each is */
     struct uma_u64 peak_memory, peak_rss, peak_process_rss, peak_cgroup, peak_gpu, peak_processes, peak_pool_used;

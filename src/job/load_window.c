@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/load_window.h"
+
+#include "base/units.h"
+#include "job/load_text.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define STOP_NS                                                                                                                            \
+    (2 * UMA_SECOND_NS) /* a tick of the following is a fraction of a second; a disk that hangs must not hold the job's status back */
+
+struct uma_load_window {
+    struct uma_load_window_options options;
+    struct uma_window_helper helper;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pid_t pid;
+    atomic_bool stop;
+    bool running, ended, told; /* running, told: of the starting thread alone */
+    int result;
+    struct uma_follow_report report;
+    struct uma_error error;
+};
+
+struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_options *options, struct uma_run *run) {
+    pthread_condattr_t monotonic;
+    if (!options->window && !options->keep_free)
+        return NULL;
+    run->load.asked = true;
+    run->load.window = options->window;
+    run->load.keep_free = options->keep_free;
+    struct uma_load_window *load = calloc(1, sizeof(*load));
+    if (!load) {
+        uma_job_tell("out of memory: the job runs without a load window");
+        return NULL;
+    }
+    load->options = *options;
+    (void)pthread_mutex_init(&load->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&load->wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    uma_window_helper_prepare(options->helper, &load->helper);
+    run->load.helper = load->helper.use;
+    (void)snprintf(run->load.helper_note, sizeof(run->load.helper_note), "%s", load->helper.note);
+    if (load->helper.note[0] && !load->helper.helpers && !options->quiet)
+        uma_job_tell("load window: %s", load->helper.note);
+    return load;
+}
+
+char *const *uma_load_window_environment(const struct uma_load_window *load) {
+    return load ? load->helper.environment : NULL;
+}
+
+static bool stopped(void *userdata) {
+    return atomic_load(&((struct uma_load_window *)userdata)->stop);
+}
+
+/* From the following thread: one write(2), with nothing of this module's. */
+static void tell(void *userdata, const char *text) {
+    if (!((const struct uma_load_window *)userdata)->options.quiet)
+        uma_job_tell("load window: %s", text);
+}
+
+static void *follow(void *userdata) {
+    struct uma_load_window *load = userdata;
+    struct uma_follow_options how = { .pid = load->pid,
+                                      .window = load->options.window,
+                                      .keep_free = load->options.keep_free,
+                                      .helpers = load->helper.helpers,
+                                      .stop = stopped,
+                                      .tell = tell,
+                                      .userdata = load };
+    struct uma_follow_report report = { 0 };
+    struct uma_error error = { 0 };
+    int r = uma_follow(&how, &report, &error);
+    (void)pthread_mutex_lock(&load->lock);
+    load->result = r;
+    load->report = report;
+    load->error = error;
+    load->ended = true;
+    (void)pthread_cond_signal(&load->wake);
+    (void)pthread_mutex_unlock(&load->lock);
+    return NULL;
+}
+
+void uma_load_window_start(struct uma_load_window *load, pid_t pid) {
+    sigset_t all, before;
+    if (!load)
+        return;
+    load->pid = pid;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it: signals are the main thread's affair */
+    int r = pthread_create(&load->thread, NULL, follow, load);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    load->running = r == 0;
+    if (r != 0)
+        uma_job_tell("load window: no thread: %s; the job runs without it", strerror(r));
+}
+
+static void copy_report(struct uma_run_load *to, const struct uma_load_window *load) {
+    const struct uma_follow_report *r = &load->report;
+    to->ended = true;
+    if (load->result < 0) {
+        to->end = "failed";
+        (void)snprintf(to->note, sizeof(to->note), "%.250s", load->error.text);
+        return;
+    }
+    to->end = uma_follow_end_name(r->end);
+    to->loaded = r->end == UMA_FOLLOW_LOADED;
+    to->in_place = r->end == UMA_FOLLOW_IN_PLACE;
+    to->seconds = r->seconds;
+    to->files = r->files;
+    to->file_bytes = r->file_bytes;
+    to->read_bytes = r->read_bytes;
+    to->evicted_bytes = r->evicted_bytes;
+    to->evicted_again_bytes = r->evicted_again_bytes;
+    to->kept_free_bytes = r->kept_free_bytes;
+    to->peak = r->peak_with;
+    to->peak_without = r->peak_without;
+    to->cache_peak = r->cache_peak;
+    to->lowest_free = r->lowest_free;
+    to->by_fadvise = r->means & UMA_FOLLOW_FADVISE;
+    to->by_process_madvise = r->means & UMA_FOLLOW_PROCESS_MADVISE;
+    to->by_helper = r->means & UMA_FOLLOW_HELPER;
+    (void)snprintf(to->note, sizeof(to->note), "%s", r->note);
+}
+
+void uma_load_window_check(struct uma_load_window *load, struct uma_watch *watch) {
+    if (!load || !load->running || load->told)
+        return;
+    (void)pthread_mutex_lock(&load->lock);
+    bool ended = load->ended;
+    (void)pthread_mutex_unlock(&load->lock);
+    if (!ended)
+        return;
+    _cleanup_text_ struct uma_text text = { 0 };
+    struct uma_run_load *to = &watch->run->load;
+    load->told = true;
+    copy_report(to, load);
+    uma_load_text(to, &text);
+    if (text.failed)
+        return;
+    if (to->evicted_bytes || to->kept_free_bytes)
+        uma_watch_event(watch, "evict", text.data);
+    if (!load->options.quiet)
+        uma_job_tell("load window: %s", text.data);
+}
+
+static bool wait_for_end(struct uma_load_window *load) {
+    int64_t until_ns = uma_monotonic_ns() + STOP_NS;
+    struct timespec until = { .tv_sec = until_ns / UMA_SECOND_NS, .tv_nsec = until_ns % UMA_SECOND_NS };
+    (void)pthread_mutex_lock(&load->lock);
+    while (!load->ended && pthread_cond_timedwait(&load->wake, &load->lock, &until) == 0)
+        ;
+    bool ended = load->ended;
+    (void)pthread_mutex_unlock(&load->lock);
+    return ended;
+}
+
+struct uma_load_window *uma_load_window_stop(struct uma_load_window *load, struct uma_watch *watch) {
+    if (!load)
+        return NULL;
+    atomic_store(&load->stop, true);
+    if (load->running && !wait_for_end(load)) {
+        (void)pthread_detach(load->thread); /* it holds `load` and its socket; all go when the process does */
+        if (load->helper.folder[0])
+            (void)unlink(uma_follow_helpers_path(load->helper.helpers));
+        (void)rmdir(load->helper.folder);
+        return NULL;
+    }
+    if (load->running)
+        (void)pthread_join(load->thread, NULL);
+    if (watch)
+        uma_load_window_check(load, watch);
+    uma_window_helper_done(&load->helper);
+    (void)pthread_cond_destroy(&load->wake);
+    (void)pthread_mutex_destroy(&load->lock);
+    free(load);
+    return NULL;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * window_helper.h - the helper that is preloaded into a job (src/window/): whether it is needed, where it is, the socket that it looks for, and the job's environment with it.
+ * Changes nothing of umactl's own environment. What cannot be had is said in words, and the job runs without it.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "cache/follow.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+enum uma_window_helper_when {
+    UMA_WINDOW_HELPER_AUTO, /* where umactl may not page out of its own child */
+    UMA_WINDOW_HELPER_ALWAYS,
+    UMA_WINDOW_HELPER_NEVER
+};
+
+struct uma_window_helper {
+    const char *use;                    /* static, for the record: "preloaded", "not needed", "never", "unavailable" */
+    char note[256];                     /* why it is preloaded, or what cannot be done without it; "" */
+    struct uma_follow_helpers *helpers; /* NULL: it is not preloaded */
+    char **environment;                 /* of the job, NULL: umactl's own */
+    char folder[64];                    /* of the socket, "": none */
+    char variables[2][PATH_MAX + 4096];
+};
+
+/* Never fails. Before the job and before any thread: it makes a child for a moment, to ask the kernel what umactl may do to one. */
+void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_window_helper *ret_helper);
+/* Close the socket, remove the folder. A zeroed one is done. */
+void uma_window_helper_done(struct uma_window_helper *helper);
+
+/* "auto", "always", "never"; -EINVAL. */
+int uma_window_helper_parse(const char *s, enum uma_window_helper_when *ret_when, struct uma_error *err);
+/* Absolute, and fit for LD_PRELOAD. UMACTL_WINDOW_LIBRARY names the only place; else beside the program, else where it is installed. */
+int uma_window_library_find(char ret_path[PATH_MAX], struct uma_error *err);
+/* `environment` with `preload` before the others of LD_PRELOAD, and the path of the socket: into *variables, and a new list that borrows the rest. Pure. */
+int uma_window_environment(char *const *environment, const char *library, const char *socket, char variables[2][PATH_MAX + 4096],
+                           char ***ret_environment, struct uma_error *err);
