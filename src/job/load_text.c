@@ -48,13 +48,9 @@ static void figures(const struct uma_run_load *load, struct uma_text *text) {
 void uma_load_text(const struct uma_run_load *load, struct uma_text *text) {
     if (!load->ended) {
         uma_text_append(text, "loading was not over");
-    } else if (load->files == 0 && load->note[0]) {
-        uma_text_append(text, load->note);
-        return;
     } else if (load->files == 0) {
         uma_text_append(text, "no weight file was opened");
         others(load, text);
-        return;
     } else {
         read_so_far(load, text);
         figures(load, text);

@@ -4,6 +4,7 @@
 #include "job/launch.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,6 +95,22 @@ static void no_descriptor_goes_along(void **state) {
     (void)close(theirs);
 }
 
+static void an_environment_of_its_own(void **state) {
+    (void)state;
+    struct uma_terminal terminal = { .fd = -1 };
+    struct uma_cgroup_scope scope = { .dir_fd = -1, .procs_fd = -1 };
+    char *argv[] = { (char *)"sh", (char *)"-c", (char *)"test \"$UMA_ONLY\" = here && test -z \"$HOME$UMA_OURS\"", NULL };
+    char *environment[] = { (char *)"UMA_ONLY=here", NULL };
+    struct uma_launch how = { .argv = argv, .environment = environment, .signals = &signals, .terminal = &terminal, .scope = &scope };
+    struct uma_launched launched;
+    assert_int_equal(setenv("UMA_OURS", "x", 1), 0);
+    assert_int_equal(uma_job_launch(&how, &launched, NULL), 0); /* found in umactl's PATH all the same */
+    assert_int_equal(launched.exec_errno, 0);
+    assert_int_equal(status_of(launched), 0);
+    assert_null(getenv("UMA_ONLY"));
+    assert_int_equal(shell("test \"$UMA_OURS\" = x"), 0);
+}
+
 static void a_group_that_refuses(void **state) {
     (void)state;
     char *argv[] = { (char *)"true", NULL };
@@ -107,7 +124,11 @@ static void a_group_that_refuses(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(runs), cmocka_unit_test(cannot_run), cmocka_unit_test(signals_are_those_inherited),
-                                        cmocka_unit_test(no_descriptor_goes_along), cmocka_unit_test(a_group_that_refuses) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(runs),
+                                        cmocka_unit_test(cannot_run),
+                                        cmocka_unit_test(signals_are_those_inherited),
+                                        cmocka_unit_test(no_descriptor_goes_along),
+                                        cmocka_unit_test(an_environment_of_its_own),
+                                        cmocka_unit_test(a_group_that_refuses) };
     return cmocka_run_group_tests(tests, take, give_back);
 }

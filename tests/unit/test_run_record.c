@@ -47,6 +47,7 @@ static void documents(void **state) {
     assert_true(json_is_null(json_object_get(doc, "exit")));
     assert_true(json_is_null(json_object_get(json_object_get(doc, "peak"), "anonymous_and_shared")));
     assert_true(json_is_null(json_object_get(json_object_get(doc, "job"), "pid")));
+    assert_true(json_is_null(json_object_get(doc, "load")));
     assert_string_equal(json_string_value(json_array_get(json_object_get(doc, "command"), 2)), "***");
     assert_int_equal(json_array_size(json_object_get(doc, "env")), 1);
     json_decref(doc);
@@ -104,8 +105,53 @@ static void places(void **state) {
     assert_int_equal(uma_state_path(path, sizeof(path), &err), -ENOENT);
 }
 
+static json_t *document_of(const struct uma_run *run) {
+    _cleanup_text_ struct uma_text text = { 0 };
+    uma_run_format(run, &text);
+    json_t *doc = json_loadb(text.data, text.length, 0, NULL);
+    assert_non_null(doc);
+    return doc;
+}
+
+static void a_load_that_was_followed(void **state) {
+    (void)state;
+    struct uma_run *run = calloc(1, sizeof(*run));
+    assert_non_null(run);
+    run->load.asked = true;
+    run->load.window = 256;
+    run->load.helper = "preloaded";
+    json_t *doc = document_of(run), *load = json_object_get(doc, "load");
+    assert_int_equal(json_integer_value(json_object_get(load, "window")), 256);
+    assert_true(json_is_null(json_object_get(load, "keep_free")));
+    assert_string_equal(json_string_value(json_object_get(load, "helper")), "preloaded");
+    assert_true(json_is_null(json_object_get(load, "helper_note")));
+    assert_true(json_is_null(json_object_get(load, "report"))); /* it goes on */
+    json_decref(doc);
+
+    run->load.ended = true;
+    run->load.end = "loaded";
+    run->load.seconds = 1.5;
+    run->load.files = 2;
+    run->load.evicted_bytes = 5;
+    run->load.peak = (struct uma_u64){ 7, UMA_KNOWN };
+    run->load.by_fadvise = run->load.by_helper = true;
+    (void)strcpy(run->load.note, "a\x1b\xff");
+    doc = document_of(run);
+    json_t *report = json_object_get(json_object_get(doc, "load"), "report");
+    assert_string_equal(json_string_value(json_object_get(report, "end")), "loaded");
+    assert_int_equal(json_integer_value(json_object_get(report, "files")), 2);
+    assert_int_equal(json_integer_value(json_object_get(report, "evicted_bytes")), 5);
+    assert_int_equal(json_integer_value(json_object_get(report, "peak")), 7);
+    assert_true(json_is_null(json_object_get(report, "lowest_free")));
+    json_t *means = json_object_get(report, "means");
+    assert_int_equal(json_array_size(means), 2);
+    assert_string_equal(json_string_value(json_array_get(means, 1)), "helper");
+    json_decref(doc);
+    free(run);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(names), cmocka_unit_test(documents), cmocka_unit_test(events),
-                                        cmocka_unit_test(places) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(names), cmocka_unit_test(documents), cmocka_unit_test(a_load_that_was_followed),
+                                        cmocka_unit_test(events), cmocka_unit_test(places) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
