@@ -3,10 +3,11 @@
  * load_weights.c - a loader of weights as the common ones are: it maps a safetensors file and copies tensor by tensor into memory of its own. Also makes such a file.
  *
  *   load_weights make FILE BYTES [TENSOR]   about BYTES of random content, tensors of at most TENSOR bytes (default: as a model has them)
- *   load_weights load FILE HOW ORDER [HOLD]
+ *   load_weights load FILE HOW ORDER [HOLD [PAUSE]]
  *       HOW    shared | private: mapped read-only; writable: private and writable, as torch's from_file and mmap.ACCESS_COPY; read: read(2), no mapping
  *       ORDER  file: by offset; dict: as the model's modules are, which is not the order in the file (names are sorted there)
  *       HOLD   seconds to keep what was loaded (default 0)
+ *       PAUSE  seconds to do nothing after each tensor (default 0): a loader whose disk or whose device is slow
  *
  * "pid N" when it starts, "seconds S" when the last tensor is copied, then "checksum ok" or "checksum wrong" with exit status 1: the sum of all 64-bit words, which
  * the file's own header says.
@@ -244,7 +245,7 @@ static void get(int fd, char *to, uint64_t bytes, uint64_t at) {
     }
 }
 
-static int load(const char *path, const char *how, double hold) {
+static int load(const char *path, const char *how, double hold, double rest) {
     (void)printf("pid %d\n", (int)getpid());
     (void)fflush(stdout);
     double start = now();
@@ -262,6 +263,8 @@ static int load(const char *path, const char *how, double hold) {
             (void)memcpy(list[i].copy, file + data + list[i].begin, list[i].bytes);
         else
             get(fd, list[i].copy, list[i].bytes, data + list[i].begin);
+        if (rest > 0)
+            (void)usleep((useconds_t)(rest * 1e6));
     }
     (void)printf("seconds %.6f\n", now() - start);
     (void)fflush(stdout);
@@ -284,9 +287,10 @@ int main(int argc, char **argv) {
     if (argc >= 4 && strcmp(argv[1], "make") == 0)
         return make(argv[2], strtoull(argv[3], NULL, 10), argc > 4 ? strtoull(argv[4], NULL, 10) : 0);
     if (argc < 5 || strcmp(argv[1], "load") != 0) {
-        (void)fprintf(stderr, "usage: load_weights make FILE BYTES [TENSOR] | load FILE shared|private|writable|read file|dict [HOLD]\n");
+        (void)fprintf(stderr,
+                      "usage: load_weights make FILE BYTES [TENSOR] | load FILE shared|private|writable|read file|dict [HOLD [PAUSE]]\n");
         return 2;
     }
     dict_order = strcmp(argv[4], "dict") == 0;
-    return load(argv[2], argv[3], argc > 5 ? strtod(argv[5], NULL) : 0);
+    return load(argv[2], argv[3], argc > 5 ? strtod(argv[5], NULL) : 0, argc > 6 ? strtod(argv[6], NULL) : 0);
 }
