@@ -301,14 +301,17 @@ void uma_follow_look(struct uma_follower *f, struct uma_follow_process *process)
 
 /* ---- the peaks --------------------------------------------------------------------------------------------------- */
 
+/* A file that the kernel says nothing of to this user makes the peak unknown for good: what the others had before it came would be taken for the whole's. */
 static void raise_peak(struct uma_u64 *peak, uint64_t value) {
+    if (peak->validity == UMA_DENIED)
+        return;
     if (peak->validity != UMA_KNOWN || value > peak->value)
         *peak = (struct uma_u64){ value, UMA_KNOWN };
 }
 
 void uma_follow_measure(struct uma_follower *f) {
     uint64_t job = 0, cache = 0, all = 0;
-    bool known = true;
+    bool known = true, denied = false;
     for (size_t i = 0; i < f->n_processes; i++)
         job += f->processes[i].gone ? 0 : f->processes[i].anon + f->processes[i].shmem;
     for (size_t i = 0; i < f->n_files; i++) {
@@ -324,6 +327,7 @@ void uma_follow_measure(struct uma_follower *f) {
             uma_follow_done(&file->residency, began, 0);
         }
         known = known && uma_usable(file->resident.validity);
+        denied = denied || file->resident.validity == UMA_DENIED;
         const struct uma_follow_file *state = file->state;
         uint64_t missing = state->evicted - MIN_OF(state->evicted, state->again);
         /* Between two readings of a file what was evicted is known and what came is not: the highest is what a fresh reading says. */
@@ -331,6 +335,8 @@ void uma_follow_measure(struct uma_follower *f) {
         cache += resident;
         all += MIN_OF(resident + missing, state->size);
     }
+    if (denied)
+        f->report.cache_peak = f->report.peak_with = f->report.peak_without = (struct uma_u64){ 0, UMA_DENIED };
     if (!known)
         return;
     raise_peak(&f->report.cache_peak, cache);
