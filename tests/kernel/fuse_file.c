@@ -25,9 +25,9 @@ static int device = -1;
 static unsigned long long bytes;
 static char content[READ_MAX];
 
-static void reply(unsigned long long unique, int error, const void *data, size_t n) {
+static void reply(unsigned long long unique, int error, void *data, size_t n) {
     struct fuse_out_header head = { .len = (unsigned)(sizeof(head) + n), .error = -error, .unique = unique };
-    struct iovec parts[] = { { &head, sizeof(head) }, { (void *)(size_t)data, n } };
+    struct iovec parts[] = { { &head, sizeof(head) }, { data, n } };
     if (writev(device, parts, n ? 2 : 1) < 0 && errno != ENOENT) /* ENOENT: whoever asked was interrupted */
         perror("fuse_file: reply");
 }

@@ -14,16 +14,15 @@
 #include <fcntl.h>
 #include <string.h>
 
-int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice); /* NOLINT(bugprone-reserved-identifier): the linker's */
-int __wrap_fdatasync(int fd);                                               /* NOLINT(bugprone-reserved-identifier) */
-int __wrap_fstatfs64(int fd, struct statfs *fs);                            /* NOLINT(bugprone-reserved-identifier) */
+int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice);
+int __wrap_fdatasync(int fd);
+int __wrap_fstatfs64(int fd, struct statfs *fs);
 void __wrap_uma_residency_read(int fd, const struct stat *st, enum uma_filesystem_kind kind, uint64_t offset, uint64_t length,
-                               struct uma_residency *ret_residency); /* NOLINT(bugprone-reserved-identifier) */
+                               struct uma_residency *ret_residency);
 
 /* With large file support, glibc has other names for two of them. */
-int __wrap_posix_fadvise(int fd, off_t offset, off_t length, int advice)
-    __attribute__((alias("__wrap_posix_fadvise64")));                                     /* NOLINT(bugprone-reserved-identifier) */
-int __wrap_fstatfs(int fd, struct statfs *fs) __attribute__((alias("__wrap_fstatfs64"))); /* NOLINT(bugprone-reserved-identifier) */
+int __wrap_posix_fadvise(int fd, off_t offset, off_t length, int advice) __attribute__((alias("__wrap_posix_fadvise64")));
+int __wrap_fstatfs(int fd, struct statfs *fs) __attribute__((alias("__wrap_fstatfs64")));
 
 enum { CACHED = 1, DIRTY = 2, MAPPED = 4, WRITEBACK = 8, HEAD = 16 /* a folio begins here */ };
 
@@ -56,7 +55,7 @@ static void try_folio(size_t first, size_t end) {
         cache.page[i] &= HEAD;
 }
 
-int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice) { /* NOLINT(bugprone-reserved-identifier) */
+int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice) {
     (void)fd;
     assert_int_equal(advice, POSIX_FADV_DONTNEED);
     assert_int_equal((size_t)offset % cache.size, 0);
@@ -81,7 +80,7 @@ int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice) { /* 
     return 0;
 }
 
-int __wrap_fdatasync(int fd) { /* NOLINT(bugprone-reserved-identifier) */
+int __wrap_fdatasync(int fd) {
     (void)fd;
     cache.fdatasyncs++;
     if (cache.fdatasync_code) {
@@ -93,14 +92,14 @@ int __wrap_fdatasync(int fd) { /* NOLINT(bugprone-reserved-identifier) */
     return 0;
 }
 
-int __wrap_fstatfs64(int fd, struct statfs *fs) { /* NOLINT(bugprone-reserved-identifier) */
+int __wrap_fstatfs64(int fd, struct statfs *fs) {
     (void)fd;
     *fs = (struct statfs){ .f_type = (__typeof__(fs->f_type))cache.magic };
     return 0;
 }
 
 void __wrap_uma_residency_read(int fd, const struct stat *st, enum uma_filesystem_kind kind, uint64_t offset, uint64_t length,
-                               struct uma_residency *ret_residency) { /* NOLINT(bugprone-reserved-identifier) */
+                               struct uma_residency *ret_residency) {
     (void)fd;
     (void)st;
     (void)kind;

@@ -10,15 +10,15 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-long __real_syscall(long number, long a, long b, long c, long d, long e, long f); /* NOLINT(bugprone-reserved-identifier): the linker's */
-long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f); /* NOLINT(bugprone-reserved-identifier) */
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 
 enum { CACHESTAT = 451, FACCESSAT2 = 439, KIB = 1024 };
 
 static int cachestat_code, capget_code, faccessat_code; /* 0: the kernel is asked */
 static unsigned cachestat_calls;
 
-long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) { /* NOLINT(bugprone-reserved-identifier) */
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
     cachestat_calls += number == CACHESTAT;
     int code = number == CACHESTAT ? cachestat_code : number == SYS_capget ? capget_code : number == FACCESSAT2 ? faccessat_code : 0;
     if (code != 0) {
