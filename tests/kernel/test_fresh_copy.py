@@ -4,7 +4,7 @@
 receipt is what meminfo says, to 1 %.
 
 The model is a folder of a Hugging Face hub cache with sparse shards: reading holes fills the page cache as data would and costs neither disk nor its
-time. It grows until a sixteenth of the machine is free, as on the machine this stands for (3.3 of 121 GiB free, 99 GiB cache). The GPU that
+time. It grows until about a sixteenth of the machine is free, as on the machine this stands for (3.3 of 121 GiB free, 99 GiB cache). The GPU that
 makes page cache a problem is the scripted one. On large machines, and where others hold most of the memory, the test is skipped.
 """
 import json
@@ -31,31 +31,28 @@ def run(*arguments, environment, codes=(0,)):
     return done.stdout.decode()
 
 
-def fill(folder, bytes_wanted):
-    """Shards of 2 GiB, read to the end; the sum of their sizes."""
+def fill(folder):
+    """Shards of 1 GiB, each read to its end, until the machine's free memory is short. Where something pages out cold cache meanwhile, more follow."""
     blobs = os.path.join(folder, "hub", "models--" + NAME.replace("/", "--"), "blobs")
     snapshot = os.path.join(os.path.dirname(blobs), "snapshots", "0" * 40)
     os.makedirs(blobs)
     os.makedirs(snapshot)
-    shard, total, n = 2 * GIB, 0, 0
+    total = meminfo()["MemTotal"]
     buffer = bytearray(8 << 20)
-    while total < bytes_wanted:
-        n += 1
+    for n in range(1, 2 * total // GIB):
+        if meminfo()["MemFree"] < total // 16 + GIB:
+            break
         blob = os.path.join(blobs, f"{n:064x}")
         with open(blob, "wb") as f:
-            f.truncate(min(shard, bytes_wanted - total))
+            f.truncate(GIB)
         os.symlink(os.path.relpath(blob, snapshot), os.path.join(snapshot, f"model-{n:05d}.safetensors"))
         with open(blob, "rb", buffering=0) as f:
             while f.readinto(buffer):
                 pass
-        total += os.path.getsize(blob)
-    return total
 
 
 def check(folder):
-    total = meminfo()["MemTotal"]
-    size = (meminfo()["MemFree"] - total // 16) >> 22 << 22
-    fill(folder, size)
+    fill(folder)
     environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": folder, "HF_HOME": folder, "UMACTL_NVML": os.environ["UMA_FAKE_LIBRARY"],
                    "UMA_FAKE_NVML": os.path.join(os.environ["UMA_SCENARIOS"], "gb10-idle.scenario")}
     for name in ("UMACTL_PROBE", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
@@ -69,12 +66,12 @@ def check(folder):
     assert problem["remedy"].startswith("umactl cache evict "), problem["remedy"]
     listing = json.loads(run("cache", "--json", environment=environment))
     held = sum(f["resident"] or 0 for f in listing["files"] if f["model"] == NAME)
-    assert abs(held - size) <= size // 100, f"umactl cache shows {held} bytes of {size}"
+    assert held > meminfo()["MemTotal"] // 4, f"umactl cache shows {held} bytes of the model"
     before = meminfo()
     receipt = json.loads(run("cache", "evict", "--model", NAME, "--json", environment=environment))
     after = meminfo()
     fell = before["Cached"] - after["Cached"]
-    print(f"# {size / GIB:.2f} GiB filled; receipt {receipt['evicted'] / GIB:.3f} GiB evicted, Cached fell by {fell / GIB:.3f}, "
+    print(f"# {held / GIB:.2f} GiB of the model resident; receipt {receipt['evicted'] / GIB:.3f} GiB evicted, Cached fell by {fell / GIB:.3f}, "
           f"MemFree rose by {(after['MemFree'] - before['MemFree']) / GIB:.3f}, in {receipt['seconds']:.2f} s")
     print(f"# status: {problem['evidence']}")
     print(f"# remedy: {problem['remedy']}")
@@ -87,8 +84,8 @@ def skip_reason(folder):
     memory = meminfo()
     if memory["MemTotal"] > MOST:
         return "filling the memory of a machine this large takes too long"
-    if memory["MemFree"] < memory["MemTotal"] * 2 // 3:
-        return "less than two thirds of the memory are free"
+    if memory["MemFree"] < memory["MemTotal"] // 3:
+        return "less than a third of the memory is free"
     kind = subprocess.run(["stat", "-f", "-c", "%t", folder], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     if int(kind, 16) == TMPFS_MAGIC:
         return "the folder for temporary files is in memory"
