@@ -108,7 +108,7 @@ int uma_weight_readers_watch(struct uma_root *root, const struct uma_processes *
     int r = uma_used_files_read(root, uma_monotonic_ns() + USED_SECONDS * UMA_SECOND_NS, arena, &used, err);
     if (r < 0)
         return r;
-    struct uma_weight_reader *readers = uma_arena_array(arena, READERS_MAX, sizeof *readers);
+    struct uma_weight_reader *readers = uma_arena_array(arena, READERS_MAX, sizeof(*readers));
     if (!readers)
         return uma_error_set(err, ENOMEM, "who reads weights");
     size_t n = 0, kept = 0;

@@ -67,7 +67,7 @@ static int by_worth(const void *a, const void *b) {
 
 /* Keep what is remarkable and the largest; of the rest the sums stay. */
 static void thin(struct uma_eviction *e) {
-    qsort(e->files, e->n, sizeof *e->files, by_worth);
+    qsort(e->files, e->n, sizeof(*e->files), by_worth);
     size_t keep = 0;
     while (keep < e->n && is_remarkable(&e->files[keep]))
         keep++;
@@ -99,7 +99,7 @@ static int make_room(struct uma_eviction *e) {
     if (e->n < e->capacity)
         return 0;
     size_t capacity = e->capacity ? e->capacity * 2 : 64;
-    struct uma_evicted_file *files = reallocarray(e->files, capacity, sizeof *files);
+    struct uma_evicted_file *files = reallocarray(e->files, capacity, sizeof(*files));
     if (!files)
         return -ENOMEM;
     e->files = files;
@@ -161,7 +161,7 @@ static bool is_same(const struct uma_evicted_file *file, const struct uma_used_f
 static int add_users(struct uma_evicted_file *file, const struct uma_used_file *used) {
     if (used->n_mapped_by == 0)
         return 0;
-    int32_t *pids = reallocarray(file->mapped_by, file->n_mapped_by + used->n_mapped_by, sizeof *pids);
+    int32_t *pids = reallocarray(file->mapped_by, file->n_mapped_by + used->n_mapped_by, sizeof(*pids));
     if (!pids)
         return -ENOMEM;
     file->mapped_by = pids;
@@ -177,12 +177,12 @@ static int add_users(struct uma_evicted_file *file, const struct uma_used_file *
 
 int uma_receipts_map(struct uma_eviction *e, const struct uma_used_files *used, struct uma_error *err) {
     _cleanup_free_
-    const struct uma_used_file **files = calloc(used->n + 1, sizeof *files);
+    const struct uma_used_file **files = calloc(used->n + 1, sizeof(void *));
     if (!files)
         return uma_error_set(err, ENOMEM, "who maps what was kept");
     for (size_t i = 0; i < used->n; i++)
         files[i] = &used->list[i];
-    qsort(files, used->n, sizeof *files, by_inode);
+    qsort(files, used->n, sizeof(void *), by_inode);
     for (size_t i = 0; i < e->n; i++) {
         struct uma_evicted_file *file = &e->files[i];
         if (known(file->after) == 0)
@@ -206,7 +206,7 @@ int uma_receipts_map(struct uma_eviction *e, const struct uma_used_files *used, 
 
 int uma_eviction_finish(struct uma_eviction *e, struct uma_root *root, struct uma_error *err) {
     if (e->n > 1)
-        qsort(e->files, e->n, sizeof *e->files, by_before);
+        qsort(e->files, e->n, sizeof(*e->files), by_before);
     if (e->kept == 0)
         return 0;
     _cleanup_arena_ struct uma_arena *arena = uma_arena_new(USERS_ARENA_MAX);

@@ -18,11 +18,11 @@ struct uma_seen {
 enum { CAPACITY_FIRST = 256 };
 
 struct uma_seen *uma_seen_new(void) {
-    struct uma_seen *seen = calloc(1, sizeof *seen);
+    struct uma_seen *seen = calloc(1, sizeof(*seen));
     if (!seen)
         return NULL;
     seen->capacity = CAPACITY_FIRST;
-    seen->entries = calloc(seen->capacity, sizeof *seen->entries);
+    seen->entries = calloc(seen->capacity, sizeof(*seen->entries));
     return seen->entries ? seen : uma_seen_free(seen);
 }
 
@@ -43,7 +43,7 @@ static size_t place_of(const struct entry *entries, size_t capacity, uint64_t de
 
 static int grow(struct uma_seen *seen) {
     size_t capacity = seen->capacity * 2;
-    struct entry *entries = calloc(capacity, sizeof *entries);
+    struct entry *entries = calloc(capacity, sizeof(*entries));
     if (!entries)
         return -ENOMEM;
     for (size_t i = 0; i < seen->capacity; i++) {

@@ -160,8 +160,8 @@ static bool is_chosen(const struct uma_cached_file *file, const struct uma_cache
 
 int uma_cache_select(const struct uma_page_cache *cache, const struct uma_cache_selection *selection, struct uma_arena *arena,
                      size_t *ret_n, const struct uma_cached_file ***ret_files, struct uma_error *err) {
-    const char **models = uma_arena_array(arena, selection->n_models, sizeof *models);
-    const struct uma_cached_file **files = uma_arena_array(arena, cache->n_files, sizeof *files);
+    const char **models = uma_arena_array(arena, selection->n_models, sizeof(*models));
+    const struct uma_cached_file **files = uma_arena_array(arena, cache->n_files, sizeof(void *));
     if (!models || !files)
         return uma_error_set(err, ENOMEM, "choosing files");
     for (size_t i = 0; i < selection->n_models; i++) {

@@ -161,7 +161,7 @@ static int list_run(int argc, char **argv) {
                                            { "limit", required_argument, NULL, OPTION_LIMIT },
                                            { 0 } };
     _cleanup_free_
-    const char **paths = calloc((size_t)argc + 1, sizeof *paths);
+    const char **paths = calloc((size_t)argc + 1, sizeof(*paths));
     struct options options = { .paths = paths, .view = { .limit = ROWS_SHOWN, .timeout = TIMEOUT_SECONDS } };
     struct uma_option_reader reader = { .command = &uma_command_cache, .options = table, .letters = ":h", .common = &options.common };
     struct uma_error err = { 0 };

@@ -334,7 +334,7 @@ static int parse_and_run(struct uma_cache_evict_options *options, int argc, char
 static int run(int argc, char **argv) {
     struct uma_error err = { 0 };
     _cleanup_free_
-    const char **words = calloc(3 * (size_t)argc + 3, sizeof *words);
+    const char **words = calloc(3 * (size_t)argc + 3, sizeof(*words));
     if (!words) {
         (void)uma_error_set(&err, ENOMEM, "reading the options");
         return uma_command_fail(self->name, UMA_EXIT_UNKNOWN, &err);

@@ -239,15 +239,15 @@ static int by_before(const void *a, const void *b) {
 /* A row for each model, and for each file that is no model's. malloc'ed. */
 static size_t rows_make(const struct uma_eviction *e, struct row **ret_rows) {
     _cleanup_free_
-    const struct uma_evicted_file **files = calloc(e->n + 1, sizeof *files);
-    struct row *rows = calloc(e->n + 1, sizeof *rows);
+    const struct uma_evicted_file **files = calloc(e->n + 1, sizeof(void *));
+    struct row *rows = calloc(e->n + 1, sizeof(*rows));
     size_t n = 0;
     *ret_rows = rows;
     if (!files || !rows)
         return 0;
     for (size_t i = 0; i < e->n; i++)
         files[i] = &e->files[i];
-    qsort(files, e->n, sizeof *files, by_model);
+    qsort(files, e->n, sizeof(void *), by_model);
     for (size_t i = 0; i < e->n; i++) {
         const struct uma_evicted_file *f = files[i];
         bool more = i > 0 && f->model && files[i - 1]->model && strcmp(f->model, files[i - 1]->model) == 0;
@@ -259,7 +259,7 @@ static size_t rows_make(const struct uma_eviction *e, struct row **ret_rows) {
         row->evicted += known(f->evicted);
         row->kept += known(f->after);
     }
-    qsort(rows, n, sizeof *rows, by_before);
+    qsort(rows, n, sizeof(*rows), by_before);
     while (n > 0 && rows[n - 1].before == 0 && rows[n - 1].unknown == 0)
         n--; /* nothing of it was in the cache */
     return n;
@@ -277,8 +277,10 @@ static void table(const struct page *p) {
     struct row *rows = NULL;
     bool dry = p->answer->options->dry_run;
     size_t n = rows_make(p->e, &rows), shown = MIN_OF(n, (size_t)ROWS_SHOWN);
-    if (!rows)
+    if (!rows) {
         p->text->failed = true;
+        return;
+    }
     if (n > 0) {
         uma_layout_ink(p->text, p->style, UMA_INK_BOLD);
         if (dry)

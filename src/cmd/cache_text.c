@@ -88,7 +88,7 @@ static void file_group(struct uma_cached_group *group, const struct uma_cached_f
                                         .resident = f->resident,
                                         .dirty = f->dirty,
                                         .used_ns = f->used_ns };
-    group->mapped_by = uma_arena_array(arena, f->n_mapped_by, sizeof *group->mapped_by);
+    group->mapped_by = uma_arena_array(arena, f->n_mapped_by, sizeof(*group->mapped_by));
     group->n_mapped_by = group->mapped_by ? f->n_mapped_by : 0;
     for (size_t i = 0; i < group->n_mapped_by; i++)
         group->mapped_by[i] = f->mapped_by[i].pid;
@@ -100,8 +100,8 @@ static int rows_make(const struct page *p, size_t *ret_n, struct uma_cached_grou
     struct uma_arena *arena = p->listing->snapshot.arena;
     if (!p->view->files)
         return uma_page_cache_group(cache, arena, ret_n, ret_rows);
-    struct uma_cached_group *rows = uma_arena_array(arena, cache->n_files, sizeof *rows);
-    const struct uma_cached_file **pointers = uma_arena_array(arena, cache->n_files, sizeof *pointers);
+    struct uma_cached_group *rows = uma_arena_array(arena, cache->n_files, sizeof(*rows));
+    const struct uma_cached_file **pointers = uma_arena_array(arena, cache->n_files, sizeof(void *));
     if (!rows || !pointers)
         return -ENOMEM;
     for (size_t i = 0; i < cache->n_files; i++) {
@@ -347,9 +347,9 @@ static int heaps_make(const struct page *p, struct heaps *heaps) {
     size_t n = 0;
     struct uma_cached_group *rows = NULL;
     int r = rows_make(p, &n, &rows);
-    heaps->cache = uma_arena_array(arena, n, sizeof *rows);
-    heaps->memory = uma_arena_array(arena, n, sizeof *rows);
-    heaps->idle = uma_arena_array(arena, n, sizeof *rows);
+    heaps->cache = uma_arena_array(arena, n, sizeof(*rows));
+    heaps->memory = uma_arena_array(arena, n, sizeof(*rows));
+    heaps->idle = uma_arena_array(arena, n, sizeof(*rows));
     if (r < 0 || !heaps->cache || !heaps->memory || !heaps->idle)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {

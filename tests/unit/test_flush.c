@@ -60,7 +60,8 @@ static bool stop(void *userdata) {
 
 static void tell(void *userdata, enum uma_flush_step step) {
     struct machine *m = userdata;
-    (void)strcat(strcat(m->told, uma_flush_step_name(step)), " ");
+    size_t n = strlen(m->told);
+    (void)snprintf(m->told + n, sizeof(m->told) - n, "%s ", uma_flush_step_name(step));
 }
 
 static struct uma_flush_options options_of(struct machine *m) {
