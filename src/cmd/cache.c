@@ -110,7 +110,7 @@ static int list(struct options *options) {
         return uma_command_fail("cache", UMA_EXIT_UNKNOWN, &err);
     int signal_number = uma_cache_signal();
     options->view.interrupted = signal_number != 0 && !listing.recorded;
-    options->view.privileged = geteuid() == 0;
+    options->view.privileged = geteuid() == 0 && !listing.recorded; /* who recorded it is not known */
     _cleanup_text_ struct uma_text text = { 0 };
     struct uma_json json = { .text = &text };
     if (options->common.json)

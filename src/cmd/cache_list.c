@@ -28,7 +28,7 @@ int uma_cache_listing_read(const struct uma_common_options *common, const struct
     if (!listing.recorded)
         r = read_live(request, &listing, err);
     else if (listing.snapshot.page_cache.source.validity == UMA_UNKNOWN)
-        r = uma_error_text(err, ENODATA, "%s: holds no list of cached files; `umactl snapshot --page-cache` records one",
+        r = uma_error_text(err, ENODATA, "%s: holds no list of cached files, which `umactl snapshot` records",
                            common->from ? common->from : common->root);
     if (r >= 0)
         r = uma_account_build(&listing.snapshot, 0, &listing.account, err); /* 0: there is no register of reservations yet */

@@ -243,12 +243,17 @@ static void row_write(const struct page *p, const struct columns *c, const struc
 
 static void rest_line(const struct page *p, const struct uma_cached_group *rows, size_t from, size_t n) {
     uint64_t bytes = 0;
-    for (size_t i = from; i < n; i++)
+    size_t unknown = 0;
+    for (size_t i = from; i < n; i++) {
         if (uma_usable(rows[i].resident.validity))
             bytes += MIN_OF(rows[i].resident.value, UINT64_MAX - bytes);
+        unknown += !uma_usable(rows[i].resident.validity) || rows[i].partly;
+    }
     _cleanup_text_ struct uma_text t = { 0 };
     uma_text_printf(&t, "and %zu more with ", n - from);
     uma_text_bytes(&t, bytes);
+    if (unknown > 0)
+        uma_text_printf(&t, " and what is unknown of %zu", unknown);
     uma_text_append(&t, " (--limit N, 0 for all)");
     uma_text_append(p->text, "  ");
     uma_layout_wrap(p->text, p->style, t.data ? t.data : "?", 2, 0);

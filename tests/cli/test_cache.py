@@ -10,8 +10,8 @@ import tempfile
 import time
 
 from cache_support import MIB, PAGE, Mapper, cached, disk_folder, fill, fincore, nobody, put
-from harness import (BYTES, COUNT, NUMBER, Skip, Terminal, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, main,
-                     on_terminal, or_null, run)
+from harness import (BYTES, COUNT, NUMBER, Skip, Terminal, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, machine,
+                     main, on_terminal, or_null, run)
 
 FILE = {"path": str, "model": or_null(str), "size": or_null(BYTES), "resident": or_null(BYTES), "dirty": or_null(BYTES),
         "mapped_by": [COUNT], "kind": {"file", "memory", "block_device"}, "filesystem": or_null(str), "container": or_null(str),
@@ -239,15 +239,27 @@ def _():
 # ---- recorded --------------------------------------------------------------------------------------------------------
 
 
-@case("--from shows what a snapshot recorded; one without says so")
+@case("a copied model that fills the cache is the first row, and the document has what was recorded")
 def _():
-    with tempfile.TemporaryDirectory() as folder:
-        bare = os.path.join(folder, "bare.json")
-        run("snapshot", "-o", bare).expect(0)
-        document = json.load(open(bare, encoding="utf-8"))
-        if document.get("page_cache", {}).get("files") is None:
-            r = run("cache", "--from", bare).expect(3, err=None)
-            contains(r.err, "holds no list of cached files")
+    starved = machine("spark-cache-starved")
+    text = run("cache", "--root", starved).expect(0).out
+    contains(text.splitlines()[0], "of page cache")
+    contains(next(line for line in text.splitlines() if line.startswith("  97.3 GiB")), "zai-org/GLM-4.5-Air-FP8")
+    d = run("cache", "--root", starved, "--json").expect(0).json
+    check(d, CACHE)
+    largest = max(d["models"], key=lambda m: m["resident"] or 0)
+    equal((largest["model"], largest["files"]), ("zai-org/GLM-4.5-Air-FP8", 49))
+    assert largest["resident"] > 0.95 * d["page_cache"], largest
+    with tempfile.NamedTemporaryFile(suffix=".json") as f:
+        run("snapshot", "--root", starved, "-o", f.name).expect(0)
+        equal(run("cache", "--from", f.name, "--json").expect(0).json, d, "by --from")
+        contains(run("cache", "--from", f.name).expect(0).out, "zai-org/GLM-4.5-Air-FP8")
+
+
+@case("a machine without a recorded list: exit 3, and it is said")
+def _():
+    r = run("cache", "--root", machine("spark-idle")).expect(3, err=None)
+    contains(r.err, "holds no list of cached files")
 
 
 @case("10,000 sparse files of 1 TB: 0.5 s in text and JSON")
