@@ -36,7 +36,7 @@ static int resolve(const char *path, char ret_path[PATH_MAX], struct uma_error *
         return uma_error_set(err, errno, "%s", path);
     if (strpbrk(real, " \t\n:;$"))
         return uma_error_text(err, EINVAL, "%s: LD_PRELOAD cannot hold this path", real);
-    (void)strcpy(ret_path, real);
+    (void)memcpy(ret_path, real, strlen(real) + 1);
     return 0;
 }
 

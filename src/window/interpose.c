@@ -76,7 +76,7 @@ static __attribute__((constructor)) void begin(void) {
     page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     const char *path = secure_getenv(UMA_WINDOW_VARIABLE);
     if (path && path[0] == '/' && strlen(path) < sizeof(socket_path))
-        (void)strcpy(socket_path, path);
+        (void)memcpy(socket_path, path, strlen(path) + 1);
     errno = saved;
 }
 

@@ -4,6 +4,7 @@
 #include "window/maps.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -62,7 +63,9 @@ static int advise(const struct window_release *r, const struct piece *p, int adv
             mapped += is_mapped(p->entries[i]);
         if (!mapped)
             continue;
-        void *address = (void *)(uintptr_t)(p->start + begin * r->page);
+        uint64_t start = p->start + begin * r->page;
+        void *address;
+        (void)memcpy(&address, &start, sizeof(address)); /* a number that the kernel gave becomes an address again */
         if (madvise(address, (i - begin) * r->page, advice) < 0 && !error)
             error = errno;
     }
@@ -132,7 +135,7 @@ static void release_piece(const struct window_release *r, const struct window_ar
 
 void window_release_range(const struct window_release *r, struct uma_window_range range, struct window_released *ret_released) {
     struct window_released to = { .refusal = UMA_WINDOW_OK };
-    struct piece p;
+    struct piece p = { 0 };
     uint64_t end = range.start + range.length;
     if (range.length == 0 || end < range.start || range.start % r->page != 0 || range.length % r->page != 0) {
         note(&to, UMA_WINDOW_FAILED, EINVAL);

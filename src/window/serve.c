@@ -36,7 +36,7 @@ static int connect_to(const char *path) {
     socklen_t size = sizeof(peer);
     if (strlen(path) >= sizeof(address.sun_path))
         return -1;
-    (void)strcpy(address.sun_path, path);
+    (void)memcpy(address.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
