@@ -111,6 +111,22 @@ static bool page_out(struct uma_follower *f, struct uma_follow_process *process,
     return false;
 }
 
+/* File pages of the addresses [at, until) that are present. */
+static uint64_t present(struct uma_follow_process *process, uint64_t at, uint64_t until) {
+    uint64_t bytes = 0;
+    while (at < until) {
+        struct uma_address_range ranges[RANGES_AT_ONCE];
+        uint64_t next;
+        ssize_t n = uma_presence_read(&process->presence, at, until, ranges, RANGES_AT_ONCE, &next, NULL);
+        if (n < 0 || next <= at)
+            break;
+        for (ssize_t i = 0; i < n; i++)
+            bytes += ranges[i].end - ranges[i].start;
+        at = next;
+    }
+    return bytes;
+}
+
 /*
  * Present pages of the file's bytes [from, to) in one process, paged out where `act`, counted either way. Only what is present and the file's is named, so private
  * copies are never touched.
@@ -122,19 +138,20 @@ static uint64_t mapped_part(struct uma_follower *f, struct uma_follow_process *p
     to = MIN_OF((to + page - 1) / page * page, mapping->offset + (mapping->end - mapping->start));
     if (from >= to)
         return 0;
-    uint64_t at = mapping->start + (from - mapping->offset), until = mapping->start + (to - mapping->offset);
-    while (at < until) {
+    uint64_t start = mapping->start + (from - mapping->offset), until = mapping->start + (to - mapping->offset);
+    if (!act)
+        return present(process, start, until);
+    for (uint64_t at = start, next; at < until; at = next) {
         struct uma_address_range ranges[RANGES_AT_ONCE];
-        uint64_t next;
         ssize_t n = uma_presence_read(&process->presence, at, until, ranges, RANGES_AT_ONCE, &next, NULL);
         if (n < 0 || next <= at)
             break;
         for (ssize_t i = 0; i < n; i++)
             bytes += ranges[i].end - ranges[i].start;
-        if (act && n > 0)
+        if (n > 0)
             *means = page_out(f, process, ranges, (size_t)n) && *means;
-        at = next;
     }
+    process->paged_out += bytes - MIN_OF(bytes, present(process, start, until));
     return bytes;
 }
 

@@ -210,12 +210,13 @@ static bool read_statm(struct uma_follower *f, struct uma_follow_process *proces
     }
     process->size = value[0] * page;
     process->anon = (value[1] - MIN_OF(value[1], value[2])) * page;
-    uint64_t shared = value[2] * page, file = shared - MIN_OF(shared, process->shmem), before = process->file_rss;
+    uint64_t shared = value[2] * page, file = shared - MIN_OF(shared, process->shmem);
+    uint64_t now = file + process->paged_out, before = process->file_rss;
     process->file_rss = file;
-    if (file <= before)
-        return file < before;
-    process->unexplained_rss += file - before;
-    return true;
+    process->paged_out = 0;
+    if (now > before)
+        process->unexplained_rss += now - before;
+    return now != before;
 }
 
 /* io: rchar, bytes that read(2) and its kin gave, from the page cache or not. Other things are read too: it is only a hint. */

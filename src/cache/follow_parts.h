@@ -55,6 +55,7 @@ struct uma_follow_process {
     int pidfd, statm, io; /* io: -1 where it may not be read */
     bool gone;
     uint64_t size, file_rss, anon, shmem; /* bytes, of the last look */
+    uint64_t paged_out;                   /* since then, by us: its file_rss is lower by as much */
     uint64_t rchar;
     uint64_t unexplained_rss, unexplained_rchar;
     enum uma_follow_right page_out;
