@@ -49,30 +49,6 @@ enum {
 /* Looking for models is bounded as the listing is. */
 #define SEARCH_SECONDS 30.0
 
-/* ---- the machine's memory, before and after ----------------------------------------------------------------- */
-
-static struct uma_cache_memory memory_read(struct uma_observer *observer) {
-    struct uma_cache_memory memory = { 0 };
-    struct uma_snapshot snapshot;
-    struct uma_account account = { 0 };
-    if (uma_snapshot_init(&snapshot) < 0)
-        return memory;
-    if (uma_observer_read(observer, UMA_READ_MEMORY, &snapshot, NULL) >= 0 && uma_account_build(&snapshot, 0, &account, NULL) >= 0) {
-        const struct uma_meminfo *m = &snapshot.meminfo;
-        memory.free = m->mem_free;
-        memory.available = m->mem_available;
-        if (uma_usable(m->cached.validity) && uma_usable(m->buffers.validity) && uma_usable(m->shmem.validity)) {
-            uint64_t cache = m->cached.value + m->buffers.value;
-            memory.page_cache = (struct uma_u64){ cache - MIN_OF(cache, m->shmem.value), UMA_KNOWN };
-        }
-        if (account.ledger.known)
-            memory.percpu_free = (struct uma_u64){ account.ledger.bytes[UMA_LEDGER_FREE_PERCPU_LISTS], UMA_KNOWN };
-    }
-    uma_account_done(&account);
-    uma_snapshot_done(&snapshot);
-    return memory;
-}
-
 /* ---- evicting ----------------------------------------------------------------------------------------------- */
 
 static bool stop(void *userdata) {
@@ -103,15 +79,15 @@ static int paths_check(const struct uma_cache_evict_options *options, struct uma
     return 0;
 }
 
-static int evict_paths(const struct uma_cache_evict_options *options, struct uma_eviction *eviction, struct uma_error *err) {
-    _cleanup_root_ struct uma_root *root = NULL;
+static int evict_paths(const struct uma_cache_evict_options *options, struct uma_root *root, struct uma_eviction *eviction,
+                       struct uma_error *err) {
     _cleanup_arena_ struct uma_arena *arena = uma_arena_new(64 * UMA_MIB); /* the longest mount table that is read, and more */
     struct uma_mounts mounts = { 0 };
     if (!arena)
         return uma_error_set(err, ENOMEM, "evicting");
-    int r = uma_root_open(NULL, NULL, &root, err);
+    int r = 0;
     /* without a mount table everything is taken for local: a path that was named is looked at whatever it is on */
-    bool known = r >= 0 && uma_mounts_read(root, 0, arena, &mounts, NULL) >= 0;
+    bool known = uma_mounts_read(root, 0, arena, &mounts, NULL) >= 0;
     for (size_t i = 0; r >= 0 && i < options->n_paths && !eviction->interrupted; i++)
         r = uma_eviction_path(eviction, options->paths[i], known ? &mounts : NULL, err);
     return r;
@@ -178,22 +154,40 @@ static int print(const struct uma_cache_evict_answer *answer) {
 }
 
 /* Who maps what was kept, and the names of those. A failure leaves it unknown: the receipt is worth more than its reason. */
-static void explain(struct uma_cache_evict_answer *answer, struct uma_observer *observer, struct uma_snapshot *names) {
-    _cleanup_root_ struct uma_root *root = NULL;
+static void explain(struct uma_cache_evict_answer *answer, struct uma_root *root, struct uma_snapshot *names) {
     struct uma_eviction *e = &answer->eviction;
+    struct uma_observe_options observe = { 0 };
     bool mapped = false;
-    if (uma_root_open(NULL, NULL, &root, NULL) < 0)
-        return;
     (void)uma_eviction_finish(e, root, NULL);
     for (size_t i = 0; i < e->n && !mapped; i++)
         mapped = e->files[i].n_mapped_by > 0;
-    if (mapped && uma_observer_read(observer, UMA_READ_PROCESSES, names, NULL) >= 0)
+    if (mapped && uma_command_snapshot_read(&observe, UMA_READ_PROCESSES, names, NULL) >= 0)
         answer->processes = names->processes;
+}
+
+static int evict_and_print(const struct uma_cache_evict_options *options, struct uma_root *root, const struct uma_eviction_options *how,
+                           int *ret_status, struct uma_error *err) {
+    struct uma_cache_evict_answer answer = { .options = options };
+    struct uma_snapshot names = { 0 };
+    int r = uma_eviction_init(&answer.eviction, how, err);
+    if (r < 0)
+        return r;
+    uma_cache_catch_signals();
+    answer.before = uma_cache_memory_read(root);
+    r = options->n_paths ? evict_paths(options, root, &answer.eviction, err) : evict_listed(options, &answer.eviction, err);
+    answer.after = uma_cache_memory_read(root);
+    uma_cache_progress_end();
+    if (r >= 0) {
+        explain(&answer, root, &names);
+        *ret_status = print(&answer);
+    }
+    uma_snapshot_done(&names);
+    uma_eviction_done(&answer.eviction);
+    return r;
 }
 
 static int evict(const struct uma_cache_evict_options *options) {
     struct uma_error err = { 0 };
-    struct uma_cache_evict_answer answer = { .options = options };
     struct uma_eviction_options how = {
         .dirty = options->sync      ? UMA_EVICT_WRITE
                  : options->no_sync ? UMA_EVICT_LEAVE_DIRTY
@@ -204,38 +198,15 @@ static int evict(const struct uma_cache_evict_options *options) {
         .stop = stop,
         .progress = progress,
     };
-    struct uma_observe_options observe = { 0 };
-    struct uma_observer *observer = NULL;
-    struct uma_snapshot names = { 0 };
-    int status = UMA_EXIT_UNKNOWN;
-    int r = paths_check(options, &err);
+    _cleanup_root_ struct uma_root *root = NULL;
+    int status = UMA_EXIT_UNKNOWN, r = paths_check(options, &err);
     if (r >= 0)
-        r = uma_observer_open(&observe, &observer, &err);
-    if (r >= 0 && (r = uma_snapshot_init(&names)) < 0)
-        (void)uma_error_set(&err, -r, "reading the machine");
+        r = uma_root_open(NULL, NULL, &root, &err);
     if (r >= 0)
-        r = uma_eviction_init(&answer.eviction, &how, &err);
-    if (r >= 0) {
-        uma_cache_catch_signals();
-        answer.before = memory_read(observer);
-        r = options->n_paths ? evict_paths(options, &answer.eviction, &err) : evict_listed(options, &answer.eviction, &err);
-        answer.after = memory_read(observer);
-        uma_cache_progress_end();
-        if (r >= 0) {
-            explain(&answer, observer, &names);
-            status = print(&answer);
-        }
-        uma_eviction_done(&answer.eviction);
-    }
-    if (r < 0)
-        status = uma_command_fail(self->name,
-                                  r == -ENOENT && options->n_models ? UMA_EXIT_NO
-                                  : r == -ENOTUNIQ                  ? UMA_EXIT_USAGE
-                                                                    : status,
-                                  &err);
-    uma_snapshot_done(&names);
-    (void)uma_observer_close(observer);
-    return status;
+        r = evict_and_print(options, root, &how, &status, &err);
+    if (r < 0 && options->n_models && (r == -ENOENT || r == -ENOTUNIQ)) /* uma_cache_select() */
+        return uma_command_fail(self->name, r == -ENOENT ? UMA_EXIT_NO : UMA_EXIT_USAGE, &err);
+    return r < 0 ? uma_command_fail(self->name, UMA_EXIT_UNKNOWN, &err) : status;
 }
 
 /* ---- the command -------------------------------------------------------------------------------------------- */

@@ -21,6 +21,9 @@ struct uma_cache_memory {
     struct uma_u64 free, available, page_cache, percpu_free;
 };
 
+/* What cannot be read is unknown (cache_memory.c). */
+struct uma_cache_memory uma_cache_memory_read(struct uma_root *root);
+
 struct uma_cache_evict_answer {
     const struct uma_cache_evict_options *options;
     struct uma_eviction eviction;
