@@ -29,11 +29,17 @@ static const struct {
     const char *name;
     unsigned number;
 } calls[] = {
-    { "cachestat", 451 },           { "faccessat2", 439 },
-    { "fadvise64", SYS_fadvise64 }, { "fdatasync", SYS_fdatasync },
-    { "mincore", SYS_mincore },     { "openat2", 437 },
-    { "pidfd_getfd", 438 },         { "pidfd_open", 434 },
-    { "process_madvise", 440 },     { "process_vm_readv", SYS_process_vm_readv },
+    { "cachestat", 451 },
+    { "faccessat2", 439 },
+    { "fadvise64", SYS_fadvise64 },
+    { "fdatasync", SYS_fdatasync },
+    { "memfd_create", SYS_memfd_create },
+    { "mincore", SYS_mincore },
+    { "openat2", 437 },
+    { "pidfd_getfd", 438 },
+    { "pidfd_open", 434 },
+    { "process_madvise", 440 },
+    { "process_vm_readv", SYS_process_vm_readv },
     { "statx", SYS_statx },
 };
 
