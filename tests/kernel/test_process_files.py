@@ -289,6 +289,20 @@ def test_other_user(folder):
         expect(one(pid, **nobody), deleted=True, looked_at=False, inode=st_inode, size=0)
 
 
+def test_first_thread_ended(folder):
+    path = put(folder + "/model")
+    with using("open:" + path, "map:" + path, "thread") as pid:
+        for _ in range(100):
+            if not os.path.exists(f"/proc/{pid}/exe"):
+                break
+            time.sleep(0.02)
+        expect(one(pid), path=path, open_by=[pid], mapped_by=[pid], deleted=False)
+        os.unlink(path)
+        row = one(pid)
+        expect(row, deleted=True, open_by=[pid], mapped_by=[pid])
+        reaches(row)
+
+
 def test_deadline(folder):
     with using("open:" + put(folder + "/model")):
         assert listing("0.000001")["cut"] and not listing("100")["cut"]

@@ -3,11 +3,14 @@
  * A process that uses files, for tests that look at it from outside. usage: use_files WORD...
  * Words are done one after another; then it prints "ready" and waits until its standard input ends. Exit 77: this user may not.
  *   open:PATH  map:PATH (and close)  unlink:PATH  memfd:NAME  sysv  chdir:PATH  chroot:PATH  user:ID
+ *   thread (the first thread ends; another waits)
  *   unshare (mount namespace)  bind:FROM=ON  tmpfs:ON  overlay:LOWER=UPPER=WORK=ON  detach:ON
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,7 @@
 enum { PARTS = 4, PAGE = 4096, EXIT_SKIP = 77 };
 
 static volatile char touched;
+static bool ends;
 
 static int open_file(const char *path) {
     return open(path, O_RDONLY | O_CLOEXEC);
@@ -95,9 +99,21 @@ static int perform(const char *word, char *const part[PARTS]) {
         return mount("none", a, "tmpfs", 0, "size=1m");
     if (strcmp(word, "overlay") == 0)
         return make_overlay(part);
+    if (strcmp(word, "thread") == 0)
+        return (ends = true, 0);
     if (strcmp(word, "detach") == 0)
         return umount2(a, MNT_DETACH);
     return -2;
+}
+
+static void *wait_for_end(void *unused) {
+    char byte;
+    (void)puts("ready");
+    (void)fflush(stdout);
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        ;
+    exit(0);
+    return unused;
 }
 
 int main(int argc, char **argv) {
@@ -116,10 +132,12 @@ int main(int argc, char **argv) {
             return r == -1 && (code == EPERM || code == ENODEV || code == ENOSYS) ? EXIT_SKIP : 1;
         }
     }
-    (void)puts("ready");
-    (void)fflush(stdout);
-    char byte;
-    while (read(STDIN_FILENO, &byte, 1) > 0)
-        ;
-    return 0;
+    if (!ends) {
+        (void)wait_for_end(NULL);
+        return 0;
+    }
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, wait_for_end, NULL) != 0)
+        return 1;
+    pthread_exit(NULL);
 }

@@ -88,7 +88,7 @@ static void a_file_and_its_removal(void **state) {
     char path[512], text[4096], same[4096];
     (void)snprintf(path, sizeof(path), "%s/file", g->f.path);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC), again = open(path, O_RDONLY | O_CLOEXEC);
-    struct uma_fdinfo info;
+    struct uma_fdinfo info = { 0 };
     int32_t number = look_up(g, fd, text, &info);
     assert_int_equal(number, 0);
     assert_int_equal(look_up(g, again, same, &info), 0);
@@ -109,7 +109,7 @@ static void a_file_and_its_removal(void **state) {
 static void no_files(void **state) {
     struct given *g = *state;
     char text[4096];
-    struct uma_fdinfo info;
+    struct uma_fdinfo info = { 0 };
     _cleanup_close_ int folder = open(g->f.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), proc = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
     assert_int_equal(look_up(g, folder, text, &info), UMA_USED_NOT_A_FILE);
     assert_int_equal(look_up(g, folder, text, &info), UMA_USED_NOT_A_FILE);

@@ -33,8 +33,8 @@ static void read_mounts(struct uma_file_views *views, struct uma_file_view *view
     if (uma_mounts_read(views->root, pid, views->arena, &view->mounts, NULL) < 0)
         return;
     size_t n = view->mounts.n;
-    const struct uma_mount **sorted = uma_arena_array(views->arena, n, sizeof(*sorted));
-    const struct uma_mount **hanging = uma_arena_array(views->arena, n, sizeof(*hanging));
+    const struct uma_mount **sorted = uma_arena_array(views->arena, n, sizeof(void *));
+    const struct uma_mount **hanging = uma_arena_array(views->arena, n, sizeof(void *));
     if (!sorted || !hanging)
         return;
     for (size_t i = 0; i < n; i++) {
@@ -44,7 +44,7 @@ static void read_mounts(struct uma_file_views *views, struct uma_file_view *view
             hanging[view->n_hanging++] = mount;
     }
     if (n > 0)
-        qsort(sorted, n, sizeof(*sorted), by_id);
+        qsort(sorted, n, sizeof(void *), by_id);
     view->by_id = sorted;
     view->hanging = hanging;
     view->has_mounts = true;
@@ -55,7 +55,7 @@ static int add_view(struct uma_file_views *views, const char *name, const char *
         return -E2BIG;
     if (views->n == views->capacity) {
         size_t capacity = views->capacity ? views->capacity * 2 : 16;
-        struct uma_file_view **list = realloc(views->list, capacity * sizeof(*list));
+        struct uma_file_view **list = realloc(views->list, capacity * sizeof(void *));
         if (!list)
             return -ENOMEM;
         views->list = list;

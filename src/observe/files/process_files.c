@@ -33,6 +33,7 @@ struct reader {
     size_t n_pids, pids_capacity;
     struct uma_text maps;
     struct uma_used_lookup lookup;
+    int32_t pid; /* of the process that is being read */
     uint64_t ticks, processes, denied;
 };
 
@@ -80,7 +81,7 @@ static void read_descriptor(struct reader *r, int descriptors, const char *numbe
         return;
     int32_t file = uma_used_lookup_open(&r->lookup, descriptors, number, text, &info);
     if (file >= 0)
-        uma_used_table_use(&r->lookup.table, file, r->lookup.pid, false);
+        uma_used_table_use(&r->lookup.table, file, r->pid, false);
 }
 
 static void read_descriptors(struct reader *r) {
@@ -114,7 +115,7 @@ static void use_mappings(struct reader *r) {
             continue;
         int32_t file = uma_used_lookup_mapping(&r->lookup, &m, raw, n);
         if (file >= 0)
-            uma_used_table_use(&r->lookup.table, file, r->lookup.pid, true);
+            uma_used_table_use(&r->lookup.table, file, r->pid, true);
         last = raw;
         last_length = n;
         last_inode = m.inode;
@@ -152,24 +153,53 @@ static bool is_program(struct reader *r) {
            process.state != 'Z' && process.state != 'X';
 }
 
-static void read_process(struct reader *r) {
+/* Read a process by /proc/NUMBER. False: it is there, and has no address space. */
+static bool read_through(struct reader *r, int32_t number) {
     char name[16];
-    (void)snprintf(name, sizeof(name), "%d", (int)r->lookup.pid);
+    (void)snprintf(name, sizeof(name), "%d", (int)number);
     _cleanup_close_ int folder = openat(r->proc, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
-        return;
+        return true;
     r->lookup.folder = folder;
-    r->lookup.view = uma_file_views_of(&r->lookup.views, folder, r->lookup.pid);
-    int code = r->lookup.view < 0 ? r->lookup.view : read_whole(r, "maps", UMA_MAPS_BYTES_MAX, &r->maps);
+    r->lookup.pid = number;
+    int code = read_whole(r, "maps", UMA_MAPS_BYTES_MAX, &r->maps);
+    if (code == 0 && r->maps.length == 0)
+        return false;
+    if (code == 0)
+        code = r->lookup.view = uma_file_views_of(&r->lookup.views, folder, number);
     if (code == -EACCES || code == -EPERM)
         r->denied += is_program(r);
     else if (code == -ENOMEM || code == -E2BIG)
         r->lookup.table.cut = true;
-    if (code < 0 || r->maps.length == 0) /* it has ended, or it is a kernel thread: those have no address space */
-        return;
+    if (code < 0)
+        return true;
     r->processes++;
     read_descriptors(r);
     use_mappings(r);
+    return true;
+}
+
+/*
+ * No address space: a kernel thread, a process that has ended, or one whose first thread has ended before the others. These have maps and descriptors still, and
+ * /proc/TID, which is not listed, is as good as /proc/PID. Threads are links of the folder task (fs/proc/base.c, proc_task_getattr): two threads, four links.
+ */
+static void read_process(struct reader *r) {
+    char name[32];
+    struct stat st;
+    (void)snprintf(name, sizeof(name), "%d/task", (int)r->pid);
+    if (read_through(r, r->pid) || fstatat(r->proc, name, &st, 0) < 0 || st.st_nlink < 4)
+        return;
+    _cleanup_close_ int fd = openat(r->proc, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_closedir_ DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+    if (!stream)
+        return;
+    TAKE_FD(fd);
+    for (const struct dirent *e = readdir(stream); e && !is_over(r); e = readdir(stream)) {
+        uint64_t number;
+        const char *end = uma_parse_u64(e->d_name, e->d_name + strlen(e->d_name), &number);
+        if (end && !*end && number <= INT32_MAX && (int32_t)number != r->pid && read_through(r, (int32_t)number))
+            return;
+    }
 }
 
 static int add_pid(void *userdata, const char *name) {
@@ -250,9 +280,9 @@ int uma_used_files_read(struct uma_root *root, int64_t deadline_ns, struct uma_a
         qsort(r.pids, r.n_pids, sizeof(*r.pids), ascending);
     const int32_t self = find_self(&r);
     for (size_t i = 0; i < r.n_pids && !r.lookup.table.cut; i++) {
-        r.lookup.pid = r.pids[i];
+        r.pid = r.pids[i];
         r.lookup.table.cut |= is_late(&r);
-        if (r.lookup.pid != self && !r.lookup.table.cut)
+        if (r.pid != self && !r.lookup.table.cut)
             read_process(&r);
     }
     struct uma_used_files files = { .processes = r.processes, .denied = r.denied };

@@ -27,8 +27,8 @@ struct uma_used_lookup {
     int32_t shm_mount; /* the kernel's own tmpfs, of memfds and System V shared memory; -1 unknown */
     dev_t shm_device;
     /* the process that is being read */
-    int32_t pid;
-    int folder; /* /proc/PID, open */
+    int32_t pid; /* or of one of its threads, when the first thread has ended */
+    int folder;  /* /proc/PID, open */
     int view;   /* its number */
     /* what was looked up before */
     struct uma_arena *keys;

@@ -102,7 +102,7 @@ static int find_mounts(struct walker *w) {
         return 0;
     size_t n = strcmp(w->real.data, "/") == 0 ? 0 : w->real.length;
     w->point_skip = n + 1;
-    w->points = calloc(mounts->n, sizeof(*w->points));
+    w->points = calloc(mounts->n, sizeof(void *));
     if (!w->points)
         return -ENOMEM;
     for (size_t i = 0; i < mounts->n; i++) {
@@ -112,7 +112,7 @@ static int find_mounts(struct walker *w) {
     }
     if (w->n_points == 0)
         return 0;
-    qsort(w->points, w->n_points, sizeof(*w->points), by_point);
+    qsort(w->points, w->n_points, sizeof(void *), by_point);
     size_t kept = 0;
     for (size_t i = 0; i < w->n_points; i++) {
         if (i + 1 < w->n_points && strcmp(w->points[i]->point, w->points[i + 1]->point) == 0)
