@@ -215,7 +215,7 @@ static void count_link(struct walker *w, int folder, const char *name) {
         char target[4096 + 1]; /* PATH_MAX: no link is longer */
         ssize_t n = readlinkat(folder, name, target, sizeof(target) - 1);
         if (n < 0) {
-            count_failure(w, errno);
+            count_failure(w, errno == EINVAL ? ENOENT : errno); /* EINVAL: something that is no link has its name by now */
             return;
         }
         target[n] = '\0';
