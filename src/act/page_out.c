@@ -35,7 +35,7 @@ static int refused(int code, struct uma_error *err) {
 
 int uma_page_out_allowed(pid_t pid, struct uma_error *err) {
     _cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0u);
-    if (pidfd < 0)
+    if (pidfd < 0) /* 5.3 */
         return errno == ENOSYS || errno == EPERM ? refused(ENOSYS, err) : uma_error_set(err, errno, "process %d", (int)pid);
     /* No ranges: every right is checked and nothing is done (mm/madvise.c, process_madvise). */
     struct iovec none = { 0 };

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Ticks: at 5 ms a loader of 10 GB/s reads 50 MB, a fifth of a window of 256 MiB; at 50 ms, 20 looks a second at nothing cost a thousandth of a core. */
@@ -36,10 +37,14 @@ bool uma_follow_due(const struct uma_follow_limiter *limiter, int64_t now_ns) {
     return now_ns >= limiter->due_ns;
 }
 
+int64_t uma_follow_cost_ns(void) {
+    struct timespec spent;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent) < 0 ? 0 : spent.tv_sec * UMA_SECOND_NS + spent.tv_nsec;
+}
+
 void uma_follow_done(struct uma_follow_limiter *limiter, int64_t began_ns, int64_t least_ns) {
     enum { SHARE = 50 };
-    int64_t now = uma_monotonic_ns();
-    limiter->due_ns = now + MAX_OF((now - began_ns) * SHARE, least_ns);
+    limiter->due_ns = uma_monotonic_ns() + MAX_OF((uma_follow_cost_ns() - began_ns) * SHARE, least_ns);
 }
 
 const char *uma_follow_end_name(enum uma_follow_end end) {
@@ -81,7 +86,7 @@ static int tick_of(const struct uma_follower *f, int before, bool moved, double 
     }
     double rate = (double)f->grown / MAX_OF(seconds, 0.001);
     uint64_t window = f->window.now == UINT64_MAX ? 256 * UMA_MIB : f->window.now;
-    double wanted = (double)(window / TICK_WINDOW_SHARE) / MAX_OF(rate, 1.0) * 1000.0;
+    double wanted = (double)window / TICK_WINDOW_SHARE / MAX_OF(rate, 1.0) * 1000.0;
     return wanted < TICK_LEAST_MS ? TICK_LEAST_MS : wanted > TICK_MOST_MS ? TICK_MOST_MS : (int)wanted;
 }
 

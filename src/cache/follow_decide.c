@@ -128,7 +128,7 @@ void uma_follow_pass(struct uma_follow_window *window, struct uma_follow_file *f
     file->front = 0;
     for (size_t i = 0; i < file->n_chunks; i++) {
         struct uma_follow_chunk *chunk = &file->chunks[i];
-        chunk->pass = chunk->held; /* what is held is seen as read already: it cannot be told whether it will be read again */
+        chunk->pass = 0; /* what is held may leave before this pass comes to it: reading it then is a first time too */
         chunk->evicted = false;
         if (chunk->held && !chunk->listed)
             list_append(window, chunk);

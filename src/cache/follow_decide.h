@@ -73,7 +73,7 @@ uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file
                         uint32_t high, int64_t now_ns);
 /* The file was opened or mapped again after nobody had it: a new pass over it, which says nothing about whether one pass reads twice. */
 void uma_follow_pass(struct uma_follow_window *window, struct uma_follow_file *file);
-/* It is closed and unmapped: what was stuck because it was mapped may be tried again. */
+/* It is closed and unmapped, or loading is over: what was stuck is tried again. */
 void uma_follow_closed(struct uma_follow_window *window, struct uma_follow_file *file);
 
 /*

@@ -94,6 +94,7 @@ static bool page_out(struct uma_follower *f, struct uma_follow_process *process,
     if (process->page_out == UMA_FOLLOW_RIGHT_YES) {
         struct iovec vectors[RANGES_AT_ONCE];
         for (size_t i = 0; i < n; i++)
+            // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of another process
             vectors[i] = (struct iovec){ (void *)(uintptr_t)ranges[i].start, (size_t)(ranges[i].end - ranges[i].start) };
         ssize_t r = uma_page_out(process->pidfd, vectors, n, NULL);
         if (r >= 0) {
@@ -229,7 +230,7 @@ static uint64_t evict_part(struct uma_follower *f, const struct part *part) {
 
 /* A file without a telling name is followed only when it is read from its beginning: what is read in the middle is a database or a data set. */
 static bool stays_ignored(struct uma_follower *f, struct uma_followed *file) {
-    if (file->named || file->state->chunks[0].pass || file->ignored)
+    if (file->named || file->state->chunks[0].read || file->ignored)
         return file->ignored;
     file->ignored = true;
     file->state->in_place = true;
@@ -260,6 +261,9 @@ uint64_t uma_follow_evict(struct uma_follower *f, uint64_t target) {
 }
 
 void uma_follow_evict_rest(struct uma_follower *f) {
+    for (size_t i = 0; i < f->n_files; i++)
+        if (!f->files[i]->ignored)
+            uma_follow_closed(&f->window, f->files[i]->state); /* once more what was stuck: who held it may have ended */
     (void)uma_follow_evict(f, 0);
     for (size_t i = 0; i < f->n_files; i++) {
         struct uma_followed *file = f->files[i];

@@ -329,13 +329,13 @@ static void read_descriptors(struct uma_follower *f, struct uma_follow_process *
 
 void uma_follow_files_refresh(struct uma_follower *f, struct uma_follow_process *process) {
     bool hint = process->size != process->maps_size || process->unexplained_rss >= HINT_BYTES;
-    int64_t began = uma_monotonic_ns();
+    int64_t began = uma_follow_cost_ns();
     if ((hint || f->now_ns - process->maps_ns >= LIST_MOST_NS) && uma_follow_due(&process->maps, f->now_ns)) {
         read_mappings(f, process);
         uma_follow_done(&process->maps, began, LIST_LEAST_NS);
     }
     hint = process->unexplained_rchar > 0;
-    began = uma_monotonic_ns();
+    began = uma_follow_cost_ns();
     process->fds_fresh = false;
     if ((hint || f->now_ns - process->fds_ns >= LIST_MOST_NS) && uma_follow_due(&process->fds, f->now_ns)) {
         read_descriptors(f, process);

@@ -69,13 +69,14 @@ static int add(struct uma_follower *f, pid_t pid) {
             return -EMFILE;
         slot = &f->processes[f->n_processes];
     }
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0u);
-    if (pidfd < 0)
-        return -errno;
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0u); /* -1 before 5.3 and under some filters: its end is then seen in statm */
+    if (pidfd < 0 && errno == ESRCH)
+        return -ESRCH;
     int statm = open_proc(pid, "statm");
     if (statm < 0) {
         int code = errno;
-        (void)close(pidfd);
+        if (pidfd >= 0)
+            (void)close(pidfd);
         return code == ENOENT ? -ESRCH : -code;
     }
     *slot = (struct uma_follow_process){ .pid = pid, .pidfd = pidfd, .statm = statm, .io = open_proc(pid, "io"), .presence = { .fd = -1 } };
@@ -87,7 +88,8 @@ static int add(struct uma_follower *f, pid_t pid) {
 static void forget(struct uma_follow_process *process) {
     if (process->gone)
         return;
-    (void)close(process->pidfd);
+    if (process->pidfd >= 0)
+        (void)close(process->pidfd);
     (void)close(process->statm);
     if (process->io >= 0)
         (void)close(process->io);
@@ -192,8 +194,8 @@ static void read_shmem(struct uma_follow_process *process) {
 static bool read_statm(struct uma_follower *f, struct uma_follow_process *process) {
     char text[SMALL_FILE_MAX];
     ssize_t n = read_small(process->statm, text);
-    if (n <= 0) {
-        if (n == -ESRCH)
+    if (n <= 0 || strncmp(text, "0 ", 2) == 0) { /* a zombie has no memory, and all zeros */
+        if (n > 0 || n == -ESRCH)
             forget(process);
         return false;
     }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum {
+    URGENT_TIMES = 8,      /* the tolerance, which is a sixteenth of the window */
     RANGES = 512,          /* of one look at a page map */
     FRONT_CHUNKS = 4,      /* looked at ahead of the front at least */
     DESCRIPTORS_CHEAP = 16 /* so many descriptors are looked at in every tick; of more only those that moved lately */
@@ -131,9 +132,11 @@ static void look_mapped(struct uma_follower *f, struct uma_follow_process *proce
         if (!mapping->file->state->in_place && f->now_ns - mapping->moved_ns < LATELY_NS)
             look_at_front(f, process, mapping);
     }
-    if (process->unexplained_rss < tolerance(f) || !uma_follow_due(&process->sweep, f->now_ns))
+    /* Past half of the window the cost does not count any more: it is paid once for so many bytes. */
+    bool urgent = process->unexplained_rss > URGENT_TIMES * tolerance(f);
+    if (process->unexplained_rss < tolerance(f) || !(urgent || uma_follow_due(&process->sweep, f->now_ns)))
         return;
-    int64_t began = uma_monotonic_ns();
+    int64_t began = uma_follow_cost_ns();
     for (size_t i = 0; i < process->n_mappings; i++) {
         struct tally tally;
         if (!process->mappings[i].file->state->in_place && !look_at(f, process, &process->mappings[i], 0, UINT64_MAX, &tally))
@@ -276,7 +279,7 @@ static void look_read(struct uma_follower *f, struct uma_follow_process *process
         struct uma_followed *file = process->descriptors[i].file;
         if (file->mapped || !file->warm || file->state->in_place || !uma_follow_due(&file->sweep, f->now_ns))
             continue;
-        int64_t began = uma_monotonic_ns();
+        int64_t began = uma_follow_cost_ns();
         sweep_cold(f, process, file);
         uma_follow_done(&file->sweep, began, 0);
     }
@@ -319,7 +322,7 @@ void uma_follow_measure(struct uma_follower *f) {
         if (file->ignored)
             continue;
         if (uma_follow_due(&file->residency, f->now_ns)) {
-            int64_t began = uma_monotonic_ns();
+            int64_t began = uma_follow_cost_ns();
             struct uma_residency whole;
             uma_residency_read(file->fd, &file->st, file->kind, 0, 0, &whole);
             file->resident = whole.resident;

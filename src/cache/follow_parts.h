@@ -41,7 +41,8 @@ struct uma_follow_descriptor {
     int64_t moved_ns;
 };
 
-/* What is expensive is done again only after this many times its own duration: a fiftieth of the time. */
+/* What is expensive is done again only after fifty times what it cost: `began_ns` is uma_follow_cost_ns(), this thread's own time, before it. */
+int64_t uma_follow_cost_ns(void);
 struct uma_follow_limiter {
     int64_t due_ns;
 };

@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`umactl cache follow` beside jobs that really load: the peak of memory and page cache, the content that they copied, reuse, and what this user may not do.
+
+Other programs on the machine take the processor from the follower; an attempt that is off is made again, at most three times.
+"""
+import ctypes
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+UMACTL, JOB, REFUSE = os.environ["UMACTL"], os.environ["UMA_FOLLOW_JOB"], os.environ["UMA_REFUSE"]
+MIB = 1 << 20
+SIZE, WINDOW = 256 * MIB, 32 * MIB
+# The window is an eighth of the file. What is read between two looks and what the kernel reads ahead comes on top.
+PEAK = 1.3
+# Out of order the kernel reads ahead of every jump, 8 MiB here for 2 MiB that are copied: unread parts are in memory, and are not evicted.
+PEAK_OUT_OF_ORDER = 1.6
+NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+TMPFS, RAMFS = 0x01021994, 0x858458F6
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+
+
+class Skip(Exception):
+    pass
+
+
+def filesystem(path):
+    buffer = ctypes.create_string_buffer(256)
+    LIBC.statfs(os.fsencode(path), buffer)
+    return struct.unpack_from("l", buffer)[0]
+
+
+def real_disk():
+    for place in (tempfile.gettempdir(), "/var/tmp", os.getcwd()):
+        if os.access(place, os.W_OK) and filesystem(place) not in (TMPFS, RAMFS):
+            return place
+    return None
+
+
+def resident(path):
+    """Bytes in the page cache, by mincore(2)."""
+    page = os.sysconf("SC_PAGESIZE")
+    with open(path, "rb") as f:
+        size = os.fstat(f.fileno()).st_size
+        at = LIBC.mmap(None, size, 1, 1, f.fileno(), 0)
+        pages = ctypes.create_string_buffer((size + page - 1) // page)
+        assert LIBC.mincore(at, size, pages) == 0
+        LIBC.munmap(at, size)
+    return sum(b & 1 for b in pages.raw) * page
+
+
+def make(path, size, owner=None):
+    with open(path, "wb") as f:
+        for at in range(0, size, MIB):
+            f.write(struct.pack(f"<{MIB // 8}Q", *range(at, at + MIB, 8)))
+        f.flush()
+        os.fsync(f.fileno())
+    os.chmod(path, 0o644)
+    if owner is not None:
+        os.chown(path, owner, owner)
+
+
+def prepare(path, warm):
+    with open(path, "rb") as f:
+        if warm:
+            while f.read(4 * MIB):
+                pass
+        else:
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+class Loaded:
+    """One job, followed: the report, what the follower said, and what the job said."""
+
+    def __init__(self, mode, path, warm, prefix=(), refused=(), options=("--window", str(WINDOW)), stop=None, environment=None):
+        prepare(path, warm)
+        with subprocess.Popen([*prefix, Loaded.job, mode, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+            try:
+                assert job.stdout.readline() == b"ready\n", "the job did not start"
+                follow = subprocess.Popen([*prefix, *refused, Loaded.umactl, "cache", "follow", str(job.pid), "--json", *options],
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(environment or {})})
+                time.sleep(0.1)  # it has looked at the job once
+                job.stdin.write(b"g")
+                job.stdin.flush()
+                if stop:
+                    time.sleep(0.4)
+                    stop(job)
+                if mode == "private":
+                    assert job.stdout.readline() == b"written\n"
+                self.said = b"" if mode == "inplace" or stop else job.stdout.readline() if mode != "private" else b""
+                out, err = follow.communicate(timeout=30)
+                self.left = resident(path)
+                if mode == "private":
+                    job.stdin.write(b"g")
+                    job.stdin.flush()
+                    self.said = job.stdout.readline()
+            finally:
+                if job.poll() is None:
+                    job.stdin.close()
+                    job.wait(timeout=20)
+        self.status, self.errors = follow.returncode, err.decode()
+        assert out, f"no report, status {self.status}: {self.errors}"
+        self.report = json.loads(out)
+
+    def need(self, **wanted):
+        for key, value in wanted.items():
+            assert self.report[key] == value, f"{key} is {self.report[key]}, not {value}: {self.report} {self.errors}"
+
+    def bounded(self, peak=PEAK):
+        ratio, without = self.report["peak_with"] / SIZE, self.report["peak_without"] / SIZE
+        print(f"# peak {ratio:.2f} of the file, without {without:.2f}, read again {self.report['evicted_again'] / MIB:.1f} MiB")
+        assert ratio <= peak, f"the peak is {ratio:.2f} of the file: {self.report}"
+        assert 1.9 <= without <= 2.1, f"without it would have been {without:.2f}: {self.report}"
+        assert self.report["evicted"] >= 0.95 * SIZE and self.report["read"] >= 0.99 * SIZE, self.report
+        assert self.report["evicted_again"] <= 0.05 * SIZE, self.report
+        assert self.left <= SIZE / 50, f"{self.left} bytes are left in the page cache"
+
+
+def copies(mode, warm, means, peak=PEAK):
+    loaded = Loaded(mode, Loaded.file, warm)
+    assert loaded.said == b"copied ok\n", f"the copy is not the file: {loaded.said}"
+    loaded.need(end="loaded", files=1, note=None, means=means)
+    loaded.bounded(peak)
+
+
+def test_in_place():
+    loaded = Loaded("inplace", Loaded.file, True)
+    loaded.need(end="in place")
+    assert 0 < loaded.report["evicted_again"] <= 0.25 * SIZE, loaded.report
+    assert loaded.left >= 0.5 * SIZE, f"only {loaded.left} bytes of weights in use are in memory"
+
+
+def test_two_processes():
+    loaded = Loaded("pair", Loaded.file, True)
+    assert loaded.said == b"copied ok\n"
+    assert loaded.report["note"] and "two processes map it" in loaded.report["note"], loaded.report
+    # The other one ended with the copy: what was stuck went then.
+    assert loaded.left <= SIZE / 50, f"{loaded.left} bytes are left in the page cache"
+
+
+def test_refused():
+    loaded = Loaded("shared", Loaded.file, True, refused=(REFUSE, "EPERM", "process_madvise", "--"))
+    assert loaded.said == b"copied ok\n"
+    loaded.need(end="loaded", means=["fadvise"])
+    assert "CAP_SYS_NICE" in loaded.report["note"] and "CAP_SYS_NICE" in loaded.errors, loaded.report
+    assert loaded.report["peak_with"] >= 1.9 * SIZE, loaded.report
+
+
+def test_refused_all():
+    """Neither process_madvise nor pidfd_open nor cachestat: reads are still followed."""
+    loaded = Loaded("read", Loaded.file, True, refused=(REFUSE, "ENOSYS", "process_madvise", "pidfd_open", "cachestat", "--"))
+    assert loaded.said == b"copied ok\n"
+    loaded.need(end="loaded", means=["fadvise"], note=None)
+    loaded.bounded()
+
+
+def test_nobody_own_file():
+    loaded = Loaded("shared", Loaded.nobodys, True, prefix=NOBODY)
+    assert loaded.said == b"copied ok\n"
+    assert "CAP_SYS_NICE" in loaded.report["note"], loaded.report
+    loaded = Loaded("read", Loaded.nobodys, True, prefix=NOBODY)
+    assert loaded.said == b"copied ok\n"
+    loaded.need(end="loaded", means=["fadvise"], note=None)
+    loaded.bounded()
+
+
+def test_nobody_roots_file():
+    loaded = Loaded("pread", Loaded.file, True, prefix=NOBODY)
+    assert loaded.said == b"copied ok\n"
+    loaded.need(means=["fadvise"], peak_with=None, peak_without=None, cache_peak=None)
+    assert loaded.left <= SIZE / 50, f"{loaded.left} bytes are left in the page cache"
+
+
+def test_another_users_process():
+    with subprocess.Popen(["sleep", "60"]) as job:
+        follow = subprocess.Popen([*NOBODY, Loaded.umactl, "cache", "follow", str(job.pid), "--json"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(1.2)
+        job.kill()
+        job.wait()
+    out, err = follow.communicate(timeout=20)
+    report = json.loads(out)
+    assert report["end"] == "nothing" and "cannot be looked into" in report["note"] and b"cannot be looked into" in err, report
+
+
+def test_job_killed():
+    loaded = Loaded("shared", Loaded.file, True, stop=lambda job: job.kill())
+    loaded.need(end="exited")
+    assert loaded.status == 0 and 0 < loaded.report["read"] < SIZE, loaded.report
+
+
+def test_no_such_process():
+    with subprocess.Popen(["true"]) as job:
+        job.wait()
+    answer = subprocess.run([Loaded.umactl, "cache", "follow", str(job.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20, check=False)
+    assert answer.returncode == 1 and str(job.pid).encode() in answer.stderr, answer
+
+
+def test_interrupted():
+    with subprocess.Popen(["sleep", "60"]) as job:
+        with subprocess.Popen([Loaded.umactl, "cache", "follow", str(job.pid), "--json"], stdout=subprocess.PIPE) as follow:
+            time.sleep(0.3)
+            follow.send_signal(signal.SIGINT)
+            out = follow.communicate(timeout=20)[0]
+        job.kill()
+    assert follow.returncode == 130 and json.loads(out)["end"] == "stopped", (follow.returncode, out)
+
+
+def test_keep_free():
+    """More is to stay free than the machine has: the model that nobody uses goes first, then all but a quarter of the window."""
+    hub = os.path.join(Loaded.folder, "hub")
+    idle = os.path.join(hub, "models--a--b", "blobs")
+    os.makedirs(idle)
+    other = os.path.join(idle, "model.safetensors")
+    make(other, 64 * MIB)
+    prepare(other, True)
+    loaded = Loaded("shared", Loaded.file, True, options=("--window", str(WINDOW), "--keep-free", "1T"), environment={"HF_HUB_CACHE": hub})
+    assert loaded.said == b"copied ok\n"
+    # Folders of other models on this machine may be in the cache as well: they are idle weights too.
+    assert resident(other) == 0, "the model that nobody uses is still in the page cache"
+    assert loaded.report["kept_free"] >= 64 * MIB, loaded.report
+
+
+CASES = [
+    ("mapped shared, warm", lambda: copies("shared", True, ["fadvise", "process_madvise"])),
+    ("mapped shared, cold", lambda: copies("shared", False, ["fadvise", "process_madvise"])),
+    ("mapped private and writable, warm; what the job wrote stays", lambda: copies("private", True, ["fadvise", "process_madvise"])),
+    ("mapped, not in file order, cold", lambda: copies("random", False, ["fadvise", "process_madvise"], PEAK_OUT_OF_ORDER)),
+    ("read, warm", lambda: copies("read", True, ["fadvise"])),
+    ("pread, warm", lambda: copies("pread", True, ["fadvise"])),
+    ("pread, cold", lambda: copies("pread", False, ["fadvise"])),
+    ("weights used in place are left alone", test_in_place),
+    ("pages of two processes stay, and it is said", test_two_processes),
+    ("process_madvise refused: it is said, and fadvise goes on", test_refused),
+    ("no process_madvise, pidfd_open and cachestat", test_refused_all),
+    ("another user, his own file", test_nobody_own_file),
+    ("another user, root's file", test_nobody_roots_file),
+    ("another user, root's process", test_another_users_process),
+    ("the job is killed", test_job_killed),
+    ("no such process", test_no_such_process),
+    ("SIGINT", test_interrupted),
+    ("free memory is kept", test_keep_free),
+]
+
+
+def attempt(case):
+    for left in (2, 1, 0):
+        try:
+            return case()
+        except AssertionError as wrong:
+            if left == 0:
+                raise
+            print(f"# again, because: {wrong}")
+    return None
+
+
+def main():
+    where = real_disk()
+    if not where or os.geteuid() != 0 or not shutil.which("setpriv"):
+        print("1..0 # SKIP needs root, setpriv and a folder on a disk")
+        return 0
+    free = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo", encoding="ascii") if line.startswith("MemFree"))
+    if free < 4 * SIZE:
+        print("1..0 # SKIP less than 1 GiB free on this machine")
+        return 0
+    Loaded.folder = tempfile.mkdtemp(prefix="uma-follow-", dir=where)
+    failed = 0
+    try:
+        os.chmod(Loaded.folder, 0o755)
+        Loaded.umactl, Loaded.job = shutil.copy(UMACTL, Loaded.folder), shutil.copy(JOB, Loaded.folder)
+        Loaded.file, Loaded.nobodys = (os.path.join(Loaded.folder, name) for name in ("model.safetensors", "own.safetensors"))
+        make(Loaded.file, SIZE)
+        make(Loaded.nobodys, SIZE, 65534)
+        print(f"1..{len(CASES)}")
+        for number, (name, case) in enumerate(CASES, 1):
+            try:
+                attempt(case)
+                print(f"ok {number} - {name}")
+            except Skip as reason:
+                print(f"ok {number} - {name} # SKIP {reason}")
+            except (AssertionError, subprocess.TimeoutExpired, ValueError) as wrong:
+                failed += 1
+                print(f"# {wrong}\nnot ok {number} - {name}")
+            sys.stdout.flush()
+    finally:
+        shutil.rmtree(Loaded.folder)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
