@@ -11,7 +11,7 @@ enum { AGAIN_SHARE = 10 };
 enum { AGAIN_LEAST_OF_WINDOW = 16 };
 #define AGAIN_LEAST_WITHOUT_WINDOW (16 * UMA_MIB)
 
-enum { WINDOW_CHUNKS = 64, FAILURES_MAX = 3, LEFT_SHARE = 8 };
+enum { WINDOW_CHUNKS = 16, FAILURES_MAX = 3, LEFT_SHARE = 8 };
 
 void uma_follow_window_begin(struct uma_follow_window *window, uint64_t limit) {
     uint32_t chunk = UMA_FOLLOW_CHUNK_MOST;
@@ -89,21 +89,38 @@ static void judge_reuse(struct uma_follow_window *window, struct uma_follow_file
         leave_in_place(window, file);
 }
 
+/*
+ * How many of them were not seen before: as many as are more than were held, or as lie outside of where these were. What was seen need not be there now: pages are
+ * unmapped by the job, and all of a large folio's when a part of it is paged out (mm/huge_memory.c, unmap_folio).
+ */
+static uint32_t new_bytes(const struct uma_follow_chunk *chunk, uint32_t bytes, uint32_t low, uint32_t high) {
+    if (!chunk->held)
+        return bytes;
+    uint32_t before = chunk->low > low ? MIN_OF(chunk->low, high) - low : 0;
+    uint32_t behind = high > chunk->high ? high - MAX_OF(chunk->high, low) : 0;
+    uint32_t more = bytes > chunk->held ? bytes - chunk->held : 0;
+    return MAX_OF(more, MIN_OF(bytes, before + behind));
+}
+
 uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file *file, size_t index, uint32_t bytes, uint32_t low,
                         uint32_t high, int64_t now_ns) {
     if (index >= file->n_chunks || file->in_place)
         return 0;
     struct uma_follow_chunk *chunk = &file->chunks[index];
     uint32_t length = uma_follow_chunk_length(window, file, index);
-    bytes = MIN_OF(bytes, length);
     high = MIN_OF(high, length);
-    if (bytes <= chunk->held || low >= high)
+    if (low >= high)
         return 0;
-    uint32_t grown = bytes - chunk->held, first = MIN_OF(grown, length - chunk->pass);
+    bytes = MIN_OF(bytes, high - low);
+    uint32_t grown = new_bytes(chunk, bytes, low, high);
+    grown = MIN_OF(grown, length - chunk->held);
+    if (grown == 0)
+        return 0;
+    uint32_t first = MIN_OF(grown, length - chunk->pass);
     list_remove(window, chunk);
     chunk->low = chunk->held ? MIN_OF(chunk->low, low) : low;
     chunk->high = chunk->held ? MAX_OF(chunk->high, high) : high;
-    chunk->held = bytes;
+    chunk->held += grown;
     chunk->pass += first;
     if (chunk->pass > chunk->read) {
         file->read += chunk->pass - chunk->read;

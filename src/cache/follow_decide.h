@@ -50,8 +50,8 @@ struct uma_follow_window {
 };
 
 /*
- * 2 MiB chunks: no folio of the page cache is larger (with 4 KiB pages), so eviction by chunks cuts none, and a 99 GB model has 47,000 of them. Smaller windows
- * are cut into at least 64 chunks of at least 64 KiB, which is what a fault maps around itself (fault_around_bytes).
+ * 2 MiB chunks: no folio of the page cache is larger (with 4 KiB pages), so eviction by chunks cuts none, and a 99 GB model has 47,000 of them. Windows below 32 MiB
+ * are cut into at least 16 chunks of at least 64 KiB, which is what a fault maps around itself (fault_around_bytes).
  */
 #define UMA_FOLLOW_CHUNK_MOST (UINT32_C(2) << 20)
 #define UMA_FOLLOW_CHUNK_LEAST (UINT32_C(64) << 10)

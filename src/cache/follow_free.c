@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeping memory free while a job loads: when MemFree falls below the line, what is least valuable goes first. What the job has copied is worth nothing to it
- * any more; what it has still to read is worth a read from disk, and goes last.
+ * Keeping memory free while a job loads: when MemFree falls below the line, what is least valuable goes first. Weights that nobody has open are worth a read from
+ * disk some day, if that; what the job has copied was asked to stay within a window by who follows; what it has still to read is
+ * worth a read from disk now, and goes last.
  */
 #include "base/units.h"
+#include "cache/follow_others.h"
 #include "cache/follow_parts.h"
 
 #include <fcntl.h>
@@ -46,23 +48,43 @@ static void evict_unread(struct uma_follower *f) {
         f->report.means |= UMA_FOLLOW_FADVISE;
 }
 
+/* A file that the job has, or one beside it, which it may open next. */
+static bool is_of_job(void *userdata, const struct uma_cached_file *file) {
+    const struct uma_follower *f = userdata;
+    for (size_t i = 0; i < f->n_files; i++)
+        if (!f->files[i]->ignored && ((f->files[i]->st.st_ino == file->inode && f->files[i]->st.st_dev == file->device) ||
+                                      uma_follow_is_beside(file, f->files[i]->shown)))
+            return true;
+    return false;
+}
+
 void uma_follow_keep_free(struct uma_follower *f) {
     uint64_t line = f->options->keep_free;
-    bool pressed = f->free < line;
-    uma_follow_press(&f->window, pressed);
-    if (!pressed)
+    if (f->free >= line) {
+        uma_follow_press(&f->window, false);
         return;
+    }
     uint64_t lacking = line - f->free;
-    if (f->window.held) {
+    bool reading = false;
+    if (!f->others)
+        f->others = uma_follow_others_new();
+    if (f->others) {
+        uint64_t gone = uma_follow_others_evict(f->others, lacking, f->now_ns, is_of_job, f, &reading);
+        f->report.kept_free_bytes += gone;
+        f->report.means |= gone ? UMA_FOLLOW_FADVISE : 0u;
+        lacking -= MIN_OF(lacking, gone);
+    }
+    uma_follow_press(&f->window, lacking > 0);
+    if (f->window.held && lacking) {
         uint64_t keep = f->window.limit == UINT64_MAX ? 0 : MIN_OF(f->window.now, f->window.held);
         uint64_t target = MAX_OF(keep, f->window.held - MIN_OF(f->window.held, lacking));
         uint64_t gone = uma_follow_evict(f, target);
         lacking -= MIN_OF(lacking, gone);
     }
-    if (lacking)
+    if (lacking && !reading)
         evict_unread(f);
 }
 
 void uma_follow_keep_free_end(struct uma_follower *f) {
-    (void)f;
+    f->others = uma_follow_others_free(f->others);
 }

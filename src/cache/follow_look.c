@@ -155,11 +155,8 @@ static void saw_range(struct uma_follower *f, struct uma_followed *file, uint64_
     while (from < to) {
         size_t chunk = (size_t)(from / size);
         uint64_t start = (uint64_t)chunk * size, end = MIN_OF(to, start + size);
-        const struct uma_follow_chunk *before = &file->state->chunks[chunk];
-        uint32_t low = (uint32_t)(from - start), high = (uint32_t)(end - start), held = high - low;
-        if (before->held) /* the parts of one chunk come one after the other */
-            held = MAX_OF(before->high, high) - MIN_OF(before->low, low);
-        (void)saw(f, file, chunk, held, low, high);
+        uint32_t low = (uint32_t)(from - start), high = (uint32_t)(end - start);
+        (void)saw(f, file, chunk, high - low, low, high);
         from = end;
     }
 }

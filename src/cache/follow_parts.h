@@ -122,6 +122,7 @@ struct uma_follower {
     int meminfo;
     bool told_rights, told_owner, told_shared;
     int64_t unread_ns;
+    struct uma_follow_others *others; /* NULL: not needed yet */
 };
 
 void uma_follow_tell(struct uma_follower *f, const char *format, ...) UMA_PRINTF(2, 3);

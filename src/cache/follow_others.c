@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/follow_others.h"
+
+#include "act/evict_file.h"
+#include "base/units.h"
+#include "observe/files/mounts.h"
+#include "observe/files/open_file.h"
+#include "observe/files/page_cache.h"
+#include "observe/files/stores.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A model that was closed is idle for hours or for good; a list of ten seconds ago is as good as one of now, and costs tenths of a second. */
+#define LIST_EVERY_NS (10 * UMA_SECOND_NS)
+/* Stores of a thousand models are read in less. What it has found by then is used. */
+#define LIST_SECONDS 5.0
+/* Files by the hundred thousand, of some 300 bytes each. */
+#define ARENA_MAX (256 * UMA_MIB)
+
+struct uma_follow_others {
+    pthread_t thread;
+    bool running; /* started and not joined */
+    atomic_bool finished, cancel;
+    int64_t due_ns;
+    struct uma_arena *arena;
+    struct uma_page_cache cache;
+    struct uma_mounts mounts;
+    const struct uma_cached_file **files;
+    size_t n, next;
+};
+
+/* ---- which ------------------------------------------------------------------------------------------------------- */
+
+bool uma_follow_is_idle_weight(const struct uma_cached_file *file) {
+    return file->kind == UMA_CACHED_FILE && !file->deleted && file->n_mapped_by == 0 && file->n_open_by == 0 &&
+           uma_usable(file->resident.validity) && file->resident.value > 0 &&
+           !(uma_usable(file->dirty.validity) && file->dirty.value > 0) && uma_is_weight_file(file->path);
+}
+
+static int oldest_first(const void *a, const void *b) {
+    const struct uma_cached_file *x = *(const struct uma_cached_file *const *)a, *y = *(const struct uma_cached_file *const *)b;
+    if ((x->used_ns == 0) != (y->used_ns == 0))
+        return x->used_ns == 0 ? 1 : -1;
+    if (x->used_ns != y->used_ns)
+        return x->used_ns < y->used_ns ? -1 : 1;
+    return x->resident.value > y->resident.value ? -1 : x->resident.value < y->resident.value;
+}
+
+size_t uma_follow_idle_weights(const struct uma_page_cache *cache, const struct uma_cached_file **ret_files) {
+    size_t n = 0;
+    for (size_t i = 0; i < cache->n_files; i++)
+        if (uma_follow_is_idle_weight(&cache->files[i]))
+            ret_files[n++] = &cache->files[i];
+    qsort((void *)ret_files, n, sizeof(const struct uma_cached_file *), oldest_first);
+    return n;
+}
+
+/* With its last slash. */
+static size_t folder_length(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+bool uma_follow_is_beside(const struct uma_cached_file *file, const char *path) {
+    const char *own = file->shown ? file->shown : file->path;
+    size_t n = folder_length(path);
+    return n == folder_length(own) && strncmp(own, path, n) == 0;
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+struct uma_follow_others *uma_follow_others_new(void) {
+    struct uma_follow_others *others = calloc(1, sizeof *others);
+    if (!others)
+        return NULL;
+    others->arena = uma_arena_new(ARENA_MAX);
+    if (!others->arena) {
+        free(others);
+        return NULL;
+    }
+    return others;
+}
+
+static bool goes_on(void *userdata, uint64_t files, uint64_t resident_bytes, const char *at) {
+    (void)files, (void)resident_bytes, (void)at;
+    return !atomic_load(&((struct uma_follow_others *)userdata)->cancel);
+}
+
+static void read_list(struct uma_follow_others *others) {
+    _cleanup_root_ struct uma_root *root = NULL;
+    struct uma_snapshot empty = { 0 };
+    struct uma_page_cache cache;
+    struct uma_page_cache_counts counts;
+    struct uma_page_cache_request request = {
+        .processes = true, .stores = true, .seconds = LIST_SECONDS, .resident_only = true, .progress = goes_on, .userdata = others
+    };
+    if (uma_root_open(NULL, NULL, &root, NULL) < 0 || uma_snapshot_init(&empty) < 0)
+        return;
+    if (uma_page_cache_read(root, &request, &empty, others->arena, &cache, &counts, NULL) >= 0) {
+        others->cache = cache;
+        (void)uma_mounts_read(root, 0, others->arena, &others->mounts, NULL);
+    }
+    uma_snapshot_done(&empty);
+}
+
+static void *list_thread(void *userdata) {
+    struct uma_follow_others *others = userdata;
+    read_list(others);
+    atomic_store(&others->finished, true);
+    return NULL;
+}
+
+static void begin_list(struct uma_follow_others *others, int64_t now_ns) {
+    others->due_ns = now_ns + LIST_EVERY_NS;
+    free((void *)others->files);
+    others->files = NULL;
+    others->n = others->next = 0;
+    others->cache = (struct uma_page_cache){ 0 };
+    others->mounts = (struct uma_mounts){ 0 };
+    uma_arena_reset(others->arena);
+    atomic_store(&others->finished, false);
+    sigset_t all, before; /* signals are the program's to handle, in the thread that it chose */
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    others->running = pthread_create(&others->thread, NULL, list_thread, others) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void end_list(struct uma_follow_others *others) {
+    (void)pthread_join(others->thread, NULL);
+    others->running = false;
+    others->files = calloc(others->cache.n_files + 1, sizeof(const struct uma_cached_file *));
+    others->n = others->files ? uma_follow_idle_weights(&others->cache, others->files) : 0;
+}
+
+struct uma_follow_others *uma_follow_others_free(struct uma_follow_others *others) {
+    if (!others)
+        return NULL;
+    atomic_store(&others->cancel, true);
+    if (others->running)
+        end_list(others);
+    free((void *)others->files);
+    others->arena = uma_arena_free(others->arena);
+    free(others);
+    return NULL;
+}
+
+/* ---- evicting ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t evict(const struct uma_follow_others *others, const struct uma_cached_file *file) {
+    struct stat st;
+    _cleanup_close_ int fd = uma_open_file_at(AT_FDCWD, file->path, false, &st);
+    if (fd < 0 || st.st_ino != file->inode)
+        return 0; /* gone, or another file by now */
+    const struct uma_mount *mount = uma_mounts_of_device(&others->mounts, st.st_dev);
+    struct uma_evict_options how = { .dirty = UMA_EVICT_LEAVE_DIRTY };
+    struct uma_evict_receipt receipt;
+    if (uma_evict_file(fd, &st, mount ? mount->kind : UMA_FILESYSTEM_LOCAL, &how, &receipt, NULL) < 0)
+        return 0;
+    return uma_usable(receipt.evicted.validity) ? receipt.evicted.value : 0;
+}
+
+uint64_t uma_follow_others_evict(struct uma_follow_others *others, uint64_t wanted, int64_t now_ns,
+                                 bool (*spare)(void *userdata, const struct uma_cached_file *file), void *userdata, bool *ret_reading) {
+    uint64_t gone = 0;
+    if (others->running && atomic_load(&others->finished))
+        end_list(others);
+    if (!others->running) {
+        while (others->next < others->n && gone < wanted) {
+            const struct uma_cached_file *file = others->files[others->next++];
+            gone += spare(userdata, file) ? 0 : evict(others, file);
+        }
+        if (gone < wanted && others->next == others->n && now_ns >= others->due_ns)
+            begin_list(others, now_ns);
+    }
+    *ret_reading = others->running;
+    return gone;
+}
