@@ -140,9 +140,10 @@ int uma_overlay_layer_open(struct uma_overlay_layers *layers, const struct uma_m
         if (!same_data(st, &found))
             return -ENOENT;
         int file = uma_open_file_at(fd, "", false, ret_st);
-        if (file >= 0) {
-            uma_text_reset(ret_path);
-            uma_text_append(ret_path, whole.data);
+        if (file >= 0) { /* exchanged: a copy may find no memory, and the caller has nothing to look up then */
+            struct uma_text old = *ret_path;
+            *ret_path = whole;
+            whole = old;
         }
         return file;
     }
