@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/files/page_cache.h"
 
+#include "observe/files/page_cache_order.h"
+
 #include <string.h>
 
 static const char *name_of(const struct uma_cached_file *file) {
@@ -90,18 +92,11 @@ static int fill(struct uma_cached_group *group, const struct uma_cached_file **f
     return union_of_pids(group, arena);
 }
 
-static int larger_first(struct uma_u64 a, struct uma_u64 b) {
-    bool x = uma_usable(a.validity), y = uma_usable(b.validity);
-    if (x != y)
-        return x ? -1 : 1;
-    return x ? (a.value < b.value) - (a.value > b.value) : 0;
-}
-
 static int by_resident(const void *a, const void *b) {
     const struct uma_cached_group *x = a, *y = b;
-    int order = larger_first(x->resident, y->resident);
+    int order = uma_larger_first(x->resident, y->resident);
     if (order == 0)
-        order = larger_first(x->size, y->size);
+        order = uma_larger_first(x->size, y->size);
     if (order == 0)
         order = strcmp(x->name, y->name);
     return order ? order

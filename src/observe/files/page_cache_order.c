@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Known values first, and of those the larger. */
-static int larger_first(struct uma_u64 a, struct uma_u64 b) {
+int uma_larger_first(struct uma_u64 a, struct uma_u64 b) {
     bool x = uma_usable(a.validity), y = uma_usable(b.validity);
     if (x != y)
         return x ? -1 : 1;
@@ -12,9 +11,9 @@ static int larger_first(struct uma_u64 a, struct uma_u64 b) {
 }
 
 int uma_cached_file_compare(const struct uma_cached_file *a, const struct uma_cached_file *b) {
-    int c = larger_first(a->resident, b->resident);
+    int c = uma_larger_first(a->resident, b->resident);
     if (c == 0)
-        c = larger_first(a->size, b->size);
+        c = uma_larger_first(a->size, b->size);
     return c ? c : strcmp(a->path ? a->path : "", b->path ? b->path : "");
 }
 

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "uma.h"
 
+/* Negative: a comes before b. Known values first, and of those the larger. */
+int uma_larger_first(struct uma_u64 a, struct uma_u64 b);
 /* Negative: a comes before b in the order below. */
 int uma_cached_file_compare(const struct uma_cached_file *a, const struct uma_cached_file *b);
 /* Most resident first; those whose residency is unknown behind; then by size, then by path. Equal ones keep their order. */
