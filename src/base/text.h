@@ -18,6 +18,12 @@ static inline bool uma_ends_with(const char *s, const char *ending) {
     return n >= m && strcmp(s + n - m, ending) == 0;
 }
 
+/* Does the path lie below the folder? By its letters; `folder` is not "/" and does not end in one. */
+static inline bool uma_path_is_below(const char *path, const char *folder) {
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && path[n] == '/';
+}
+
 struct uma_text {
     char *data;
     size_t length, capacity;

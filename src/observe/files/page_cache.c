@@ -156,16 +156,11 @@ static int walk_paths(struct uma_gather *gather, struct uma_error *err) {
 
 /* ---- stores ----------------------------------------------------------------------------------------------------- */
 
-static bool is_below(const char *path, const char *folder) {
-    size_t n = strlen(folder);
-    return strncmp(path, folder, n) == 0 && path[n] == '/';
-}
-
 /* Does a walk of another one come by here? Not when it has to leave its file system for that. */
 static bool is_walked(const struct uma_store *stores, size_t n, size_t i) {
     struct stat st, other;
     for (size_t k = 0; k < n; k++)
-        if (k != i && is_below(stores[i].path, stores[k].path))
+        if (k != i && uma_path_is_below(stores[i].path, stores[k].path))
             return stat(stores[i].path, &st) == 0 && stat(stores[k].path, &other) == 0 && st.st_dev == other.st_dev;
     return false;
 }
@@ -218,7 +213,7 @@ static bool is_shown_by_another(const struct uma_mounts *mounts, size_t i) {
         const struct uma_mount *other = &mounts->list[k];
         if (k == i || other->major != m->major || other->minor != m->minor)
             continue;
-        if (strcmp(other->root, m->root) == 0 ? k < i : strcmp(other->root, "/") == 0 || is_below(m->root, other->root))
+        if (strcmp(other->root, m->root) == 0 ? k < i : strcmp(other->root, "/") == 0 || uma_path_is_below(m->root, other->root))
             return true;
     }
     return false;

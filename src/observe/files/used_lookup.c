@@ -32,18 +32,13 @@ void uma_used_lookup_done(struct uma_used_lookup *l) {
 
 /* ---- names that are left out -------------------------------------------------------------------------------------- */
 
-static bool is_below(const char *path, const char *folder) {
-    size_t n = strlen(folder);
-    return strncmp(path, folder, n) == 0 && path[n] == '/';
-}
-
 /* By the name alone, before anything is asked: what is nearly all of a process's descriptors, and never a file with page cache. */
 bool uma_used_is_uninteresting(const char *path) {
     if (path[0] != '/')
         return true; /* socket:[1], pipe:[1], anon_inode:[eventpoll] */
-    if (is_below(path, "/dev"))
-        return !is_below(path, "/dev/shm") && !is_below(path, "/dev/hugepages"); /* "/dev/zero (deleted)": shared memory without a name */
-    return is_below(path, "/proc") || is_below(path, "/sys") || strcmp(path, "/[aio]" UMA_DELETED_SUFFIX) == 0 ||
+    if (uma_path_is_below(path, "/dev")) /* "/dev/zero (deleted)": shared memory without a name */
+        return !uma_path_is_below(path, "/dev/shm") && !uma_path_is_below(path, "/dev/hugepages");
+    return uma_path_is_below(path, "/proc") || uma_path_is_below(path, "/sys") || strcmp(path, "/[aio]" UMA_DELETED_SUFFIX) == 0 ||
            strcmp(path, "/[aio]") == 0 || strncmp(path, "/anon_hugepage", sizeof("/anon_hugepage") - 1) == 0;
 }
 
