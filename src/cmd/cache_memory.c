@@ -34,10 +34,7 @@ struct uma_cache_memory uma_cache_memory_read(struct uma_root *root) {
         return memory;
     memory.free = m.mem_free;
     memory.available = m.mem_available;
-    if (uma_usable(m.cached.validity) && uma_usable(m.buffers.validity) && uma_usable(m.shmem.validity)) {
-        uint64_t cache = m.cached.value + m.buffers.value;
-        memory.page_cache = (struct uma_u64){ cache - MIN_OF(cache, m.shmem.value), UMA_KNOWN };
-    }
+    memory.page_cache = uma_meminfo_page_cache(&m);
     memory.percpu_free = percpu_free(root, arena, &text);
     return memory;
 }

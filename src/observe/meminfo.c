@@ -119,6 +119,13 @@ int uma_meminfo_parse(const char *text, size_t length, const char *file, struct 
     return malformed;
 }
 
+struct uma_u64 uma_meminfo_page_cache(const struct uma_meminfo *m) {
+    if (!uma_usable(m->cached.validity) || !uma_usable(m->buffers.validity) || !uma_usable(m->shmem.validity))
+        return uma_no_u64(UMA_UNKNOWN);
+    uint64_t sum = m->cached.value + m->buffers.value; /* counts, each at most UMA_COUNT_MAX */
+    return uma_known_u64(sum - MIN_OF(sum, m->shmem.value));
+}
+
 int uma_node_meminfo_parse(const char *text, size_t length, const char *file, struct uma_node *node, struct uma_error *err) {
     static const struct {
         const char *key;

@@ -37,3 +37,6 @@ int uma_swaps_parse(const char *text, size_t length, const char *file, struct um
                     struct uma_error *err);
 /* Fills all but `id` and `has_cpu`. */
 int uma_node_meminfo_parse(const char *text, size_t length, const char *file, struct uma_node *node, struct uma_error *err);
+
+/* The page cache: Cached and Buffers, less Shmem, which Cached counts though its pages are memory. Unknown when one of the three is. Pure. */
+struct uma_u64 uma_meminfo_page_cache(const struct uma_meminfo *meminfo);

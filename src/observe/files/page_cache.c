@@ -309,7 +309,7 @@ static const char *name_model(void *userdata, const struct uma_cached_file *file
 
 /* ---- the end of it ---------------------------------------------------------------------------------------------- */
 
-/* Cached and Buffers less Shmem, of now or of the snapshot. */
+/* Of now, or of the snapshot. */
 static struct uma_u64 total_of(struct uma_gather *gather) {
     _cleanup_text_ struct uma_text text = { 0 };
     struct uma_meminfo now = { 0 };
@@ -317,10 +317,7 @@ static struct uma_u64 total_of(struct uma_gather *gather) {
     if (uma_root_read_unrecorded(gather->root, "proc/meminfo", MEMINFO_MAX, &text, NULL) < 0 ||
         uma_meminfo_parse(text.data ? text.data : "", text.length, "proc/meminfo", gather->scratch, &now, NULL) < 0)
         m = gather->snapshot ? &gather->snapshot->meminfo : &now;
-    if (!uma_usable(m->cached.validity) || !uma_usable(m->buffers.validity) || !uma_usable(m->shmem.validity))
-        return uma_no_u64(UMA_UNKNOWN);
-    uint64_t sum = m->cached.value + m->buffers.value;
-    return uma_known_u64(sum - MIN_OF(sum, m->shmem.value));
+    return uma_meminfo_page_cache(m);
 }
 
 static void say(struct uma_text *text, uint64_t n, const char *one, const char *many) {
