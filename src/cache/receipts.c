@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/receipts.h"
 
+#include "account/values.h"
 #include "base/arena.h"
 #include "base/units.h"
 #include "observe/files/process_files.h"
@@ -31,10 +32,6 @@ void uma_receipts_free(struct uma_eviction *e) {
 
 /* ---- order -------------------------------------------------------------------------------------------------- */
 
-static uint64_t known(struct uma_u64 value) {
-    return uma_usable(value.validity) ? value.value : 0;
-}
-
 static int descending(uint64_t a, uint64_t b) {
     return (a < b) - (a > b);
 }
@@ -49,7 +46,7 @@ static int by_before(const void *a, const void *b) {
     const struct uma_evicted_file *x = a, *y = b;
     int order = class_of(x) - class_of(y);
     if (order == 0)
-        order = descending(known(x->before), known(y->before));
+        order = descending(uma_or(x->before, 0), uma_or(y->before, 0));
     if (order == 0)
         order = descending(x->size, y->size);
     return order ? order : strcmp(x->path, y->path);
@@ -57,7 +54,7 @@ static int by_before(const void *a, const void *b) {
 
 /* What must be told of by name: something of it is left, or it failed. */
 static bool is_remarkable(const struct uma_evicted_file *file) {
-    return file->error || known(file->after) > 0;
+    return file->error || uma_or(file->after, 0) > 0;
 }
 
 static int by_worth(const void *a, const void *b) {
@@ -74,8 +71,8 @@ static void thin(struct uma_eviction *e) {
     keep = MIN_OF(MIN_OF(keep, (size_t)THIN_AT / 2) + UMA_EVICTION_SHOWN, e->n);
     for (size_t i = keep; i < e->n; i++) {
         e->folded_files++;
-        e->folded_before += known(e->files[i].before);
-        e->folded_evicted += known(e->files[i].evicted);
+        e->folded_before += uma_or(e->files[i].before, 0);
+        e->folded_evicted += uma_or(e->files[i].evicted, 0);
         file_free(&e->files[i]);
     }
     e->n = keep;
@@ -85,10 +82,10 @@ static void thin(struct uma_eviction *e) {
 
 static void sum(struct uma_eviction *e, const struct uma_evicted_file *file, const char *path, const char *error_text) {
     e->n_files++;
-    e->before += known(file->before);
-    e->evicted += known(file->evicted);
-    e->kept += known(file->after);
-    e->written += known(file->written);
+    e->before += uma_or(file->before, 0);
+    e->evicted += uma_or(file->evicted, 0);
+    e->kept += uma_or(file->after, 0);
+    e->written += uma_or(file->written, 0);
     e->n_synced += file->synced;
     e->n_unknown += !uma_usable(file->before.validity) && file->before.validity != UMA_ABSENT;
     if (file->error && e->n_failed++ == 0)
@@ -115,8 +112,8 @@ int uma_receipts_add(struct uma_eviction *e, const struct uma_evicted_file *file
         thin(e);
     if (e->n >= UMA_CACHED_FILES_MAX) { /* a document of more files is nothing that anybody reads back */
         e->folded_files++;
-        e->folded_before += known(file->before);
-        e->folded_evicted += known(file->evicted);
+        e->folded_before += uma_or(file->before, 0);
+        e->folded_evicted += uma_or(file->evicted, 0);
         return 0;
     }
     copy.path = strdup(path);
@@ -133,11 +130,11 @@ int uma_receipts_add(struct uma_eviction *e, const struct uma_evicted_file *file
 
 unsigned uma_evicted_file_kept(const struct uma_evicted_file *file) {
     unsigned why = 0;
-    if (known(file->after) == 0)
+    if (uma_or(file->after, 0) == 0)
         return 0;
     if (file->n_mapped_by > 0)
         why |= UMA_KEPT_MAPPED;
-    if (known(file->dirty) > 0)
+    if (uma_or(file->dirty, 0) > 0)
         why |= UMA_KEPT_DIRTY;
     return why ? why : UMA_KEPT_IN_USE;
 }
@@ -185,7 +182,7 @@ int uma_receipts_map(struct uma_eviction *e, const struct uma_used_files *used, 
     qsort(files, used->n, sizeof(void *), by_inode);
     for (size_t i = 0; i < e->n; i++) {
         struct uma_evicted_file *file = &e->files[i];
-        if (known(file->after) == 0)
+        if (uma_or(file->after, 0) == 0)
             continue;
         size_t low = 0, high = used->n;
         while (low < high) {

@@ -2,6 +2,7 @@
 /* The receipt of `umactl cache evict` for people: what came back, what stays and why, what was left alone; a line for each of the largest. */
 #include "cmd/cache_evict.h"
 
+#include "account/values.h"
 #include "base/units.h"
 #include "cmd/layout.h"
 
@@ -16,10 +17,6 @@ struct page {
     const struct uma_eviction *e;
     const struct uma_status_style *style;
 };
-
-static uint64_t known(struct uma_u64 value) {
-    return uma_usable(value.validity) ? value.value : 0;
-}
 
 static void note(const struct page *p, struct uma_text *t) {
     uma_text_append(p->text, "  ");
@@ -84,8 +81,8 @@ static void memory_line(const struct page *p) {
     change_text(&t, ", page cache", b->page_cache, a->page_cache);
     note(p, &t);
     /* freed pages go to lists of their CPU first, which MemFree does not count */
-    if (known(a->percpu_free) > known(b->percpu_free) + 16 * UMA_MIB) {
-        uma_text_bytes(&t, known(a->percpu_free) - known(b->percpu_free));
+    if (uma_or(a->percpu_free, 0) > uma_or(b->percpu_free, 0) + 16 * UMA_MIB) {
+        uma_text_bytes(&t, uma_or(a->percpu_free, 0) - uma_or(b->percpu_free, 0));
         uma_text_append(&t, " more is free in lists of the CPUs, which MemFree does not count");
         note(p, &t);
     }
@@ -114,8 +111,8 @@ static struct kept kept_of(const struct uma_eviction *e) {
     for (size_t i = 0; i < e->n; i++) {
         const struct uma_evicted_file *f = &e->files[i];
         unsigned why = uma_evicted_file_kept(f);
-        uint64_t dirty = why & UMA_KEPT_DIRTY ? MIN_OF(known(f->dirty), known(f->after)) : 0;
-        uint64_t rest = known(f->after) - dirty;
+        uint64_t dirty = why & UMA_KEPT_DIRTY ? MIN_OF(uma_or(f->dirty, 0), uma_or(f->after, 0)) : 0;
+        uint64_t rest = uma_or(f->after, 0) - dirty;
         kept.dirty += dirty;
         if (why & UMA_KEPT_MAPPED)
             kept.mapped += rest;
@@ -255,9 +252,9 @@ static size_t rows_make(const struct uma_eviction *e, struct row **ret_rows) {
         row->name = f->model ? f->model : f->path;
         row->files++;
         row->unknown += !uma_usable(f->before.validity);
-        row->before += known(f->before);
-        row->evicted += known(f->evicted);
-        row->kept += known(f->after);
+        row->before += uma_or(f->before, 0);
+        row->evicted += uma_or(f->evicted, 0);
+        row->kept += uma_or(f->after, 0);
     }
     qsort(rows, n, sizeof(*rows), by_before);
     while (n > 0 && rows[n - 1].before == 0 && rows[n - 1].unknown == 0)
