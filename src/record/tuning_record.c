@@ -4,9 +4,9 @@
 #include "base/json_write.h"
 #include "base/units.h"
 #include "base/write.h"
+#include "observe/json_tree.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -23,10 +23,6 @@ const char *uma_tuning_state(void) {
 }
 
 /* ---- the document -------------------------------------------------------------------------------------------- */
-
-static void decref(json_t **json) {
-    json_decref(*json);
-}
 
 /* A word or path: printable ASCII, so that it needs no thought where it is shown. */
 static bool plain(const char *s) {
@@ -85,7 +81,7 @@ int uma_tuning_record_parse(const char *text, size_t length, const char *file, s
                             struct uma_error *err) {
     json_error_t error;
     char where[512];
-    _cleanup_(decref) json_t *document = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    _cleanup_json_ json_t *document = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!document)
         return uma_error_text(err, EINVAL, "%s:%d: not JSON: %s", file, error.line, error.text);
     const char *schema = json_string_value(json_object_get(document, "schema"));
