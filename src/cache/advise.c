@@ -17,6 +17,10 @@ const char *uma_certainty_name(enum uma_certainty certainty) {
     return (unsigned)certainty < UMA_CERTAIN_MAX ? names[certainty] : "field report";
 }
 
+bool uma_advice_is_default(const struct uma_advice *advice) {
+    return advice->verdict == UMA_VERDICT_HELPS && advice->path && advice->recommended;
+}
+
 /* ---- what the rules use -------------------------------------------------------------------------------------- */
 
 const char *uma_advise_text(struct uma_advise_site *site, const char *format, ...) {

@@ -51,6 +51,9 @@ struct uma_advice {
     const struct uma_evidence *evidence;
 };
 
+/* Is it set when nothing is named: it helps, and umactl sets such things? What hurts was set by somebody, who is asked by name. Pure. */
+bool uma_advice_is_default(const struct uma_advice *advice);
+
 struct uma_advice_list {
     size_t n;
     struct uma_advice *list; /* hurts, helps, disputed, unknown, ok; within each as documented */

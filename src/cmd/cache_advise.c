@@ -90,10 +90,6 @@ static const char *advice_id(const void *userdata, size_t i) {
     return advice->list[i].id;
 }
 
-static bool selected_by_default(const struct uma_advice *a) {
-    return a->verdict == UMA_VERDICT_HELPS && a->path && a->recommended;
-}
-
 struct selection {
     const struct uma_advice *list[UMA_TUNING_CHANGES_MAX];
     size_t n;
@@ -148,7 +144,7 @@ static int select_names(const struct options *options, const struct uma_advice_l
             p += n + (p[n] == ',');
         }
     for (size_t i = 0; i < advice->n && options->n_names == 0; i++)
-        if (selected_by_default(&advice->list[i]))
+        if (uma_advice_is_default(&advice->list[i]))
             (void)select_one(s, &advice->list[i]);
     return 0;
 }

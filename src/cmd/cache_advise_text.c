@@ -114,10 +114,6 @@ static void ids_of(struct uma_text *text, const struct uma_advice_list *advice, 
     uma_layout_wrap(text, style, names.data ? names.data : "", INDENT, 0);
 }
 
-static bool applicable(const struct uma_advice *a) {
-    return a->verdict == UMA_VERDICT_HELPS && a->path && a->recommended;
-}
-
 void uma_advise_text_write(struct uma_text *text, const struct uma_advice_list *advice, const struct uma_advise_view *view,
                            const struct uma_status_style *style) {
     bool any = false, settable = false;
@@ -127,7 +123,7 @@ void uma_advise_text_write(struct uma_text *text, const struct uma_advice_list *
     uma_text_char(text, '\n');
     for (size_t i = 0; i < advice->n; i++) {
         const struct uma_advice *a = &advice->list[i];
-        settable |= applicable(a);
+        settable |= uma_advice_is_default(a);
         if (!view->all && a->verdict >= UMA_VERDICT_UNKNOWN)
             continue;
         if (!any)
@@ -212,7 +208,7 @@ static void advice_json(struct uma_json *json, const struct uma_advice *a) {
     uma_json_string(json, "recommended", a->recommended);
     (void)snprintf(path, sizeof path, "/%s", a->path ? a->path : "");
     uma_json_string(json, "path", a->path ? path : NULL);
-    uma_json_bool(json, "applied_by_default", applicable(a));
+    uma_json_bool(json, "applied_by_default", uma_advice_is_default(a));
     uma_json_string(json, "why", a->why);
     uma_json_string(json, "command", a->command);
     uma_json_begin_array(json, "evidence", false);
