@@ -73,16 +73,6 @@ struct options {
     bool all, has_timeout;
 };
 
-static bool progress(void *userdata, uint64_t files, uint64_t resident_bytes, const char *at) {
-    (void)userdata;
-    _cleanup_text_ struct uma_text t = { 0 };
-    uma_text_printf(&t, "%llu files, ", (unsigned long long)files);
-    uma_text_gib(&t, resident_bytes);
-    uma_text_printf(&t, " in the cache: %s", at ? at : "");
-    uma_cache_progress(t.data ? t.data : "");
-    return uma_cache_signal() == 0;
-}
-
 static void print_text(struct uma_text *text, const struct options *options, const struct uma_cache_listing *listing) {
     struct uma_status_style style = uma_status_style_of(STDOUT_FILENO);
     uma_cache_text(text, listing, &options->view, &style);
@@ -102,7 +92,7 @@ static int list(struct options *options) {
                                               /* a whole disk of files without cache is nothing that was asked for */
                                               .resident_only = options->all && options->n_paths == 0,
                                               .seconds = options->view.timeout,
-                                              .progress = progress };
+                                              .progress = uma_cache_search_progress };
     uma_cache_catch_signals();
     int r = uma_cache_listing_read(&options->common, &request, &listing, &err);
     uma_cache_progress_end();

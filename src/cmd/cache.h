@@ -73,7 +73,11 @@ const char *uma_cache_unknown_reason(enum uma_validity validity);
 /* Only where stderr is a terminal. `text` is not escaped yet. */
 void uma_cache_progress(const char *text);
 void uma_cache_progress_end(void);
+/* progress() of a struct uma_page_cache_request: a line, and whether to go on. `userdata`: what stands before the numbers, a string; or NULL. */
+bool uma_cache_search_progress(void *userdata, uint64_t files, uint64_t resident_bytes, const char *at);
 /* SIGINT and SIGTERM are only noted from here on; a second one ends the program. */
 void uma_cache_catch_signals(void);
 /* The signal that was noted, or 0. */
 int uma_cache_signal(void);
+/* stop() of whatever asks: was one noted? */
+bool uma_cache_is_stopped(void *userdata);

@@ -51,11 +51,6 @@ enum {
 
 /* ---- evicting ----------------------------------------------------------------------------------------------- */
 
-static bool stop(void *userdata) {
-    (void)userdata;
-    return uma_cache_signal() != 0;
-}
-
 static void progress(void *userdata, uint64_t files, uint64_t evicted, const char *at) {
     (void)userdata;
     _cleanup_text_ struct uma_text t = { 0 };
@@ -93,24 +88,16 @@ static int evict_paths(const struct uma_cache_evict_options *options, struct uma
     return r;
 }
 
-static bool search_progress(void *userdata, uint64_t files, uint64_t resident_bytes, const char *at) {
-    (void)userdata;
-    _cleanup_text_ struct uma_text t = { 0 };
-    uma_text_printf(&t, "looking for models: %llu files, ", (unsigned long long)files);
-    uma_text_gib(&t, resident_bytes);
-    uma_text_printf(&t, " in the cache: %s", at ? at : "");
-    uma_cache_progress(t.data ? t.data : "");
-    return uma_cache_signal() == 0;
-}
-
 static int evict_listed(const struct uma_cache_evict_options *options, struct uma_eviction *eviction, struct uma_error *err) {
+    static char before[] = "looking for models: ";
     struct uma_cache_listing listing;
     struct uma_page_cache_request request = { .processes = true,
                                               .stores = true,
                                               .paths = options->search,
                                               .n_paths = options->n_search,
                                               .seconds = SEARCH_SECONDS,
-                                              .progress = search_progress };
+                                              .progress = uma_cache_search_progress,
+                                              .userdata = before };
     struct uma_common_options here = { 0 };
     int r = uma_cache_listing_read(&here, &request, &listing, err);
     if (r < 0)
@@ -195,7 +182,7 @@ static int evict(const struct uma_cache_evict_options *options) {
         .dry_run = options->dry_run,
         .every_file = options->common.json,
         .larger_than = options->larger_than,
-        .stop = stop,
+        .stop = uma_cache_is_stopped,
         .progress = progress,
     };
     _cleanup_root_ struct uma_root *root = NULL;

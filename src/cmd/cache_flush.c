@@ -15,11 +15,6 @@ static const struct uma_command *const self = &uma_command_cache_evict;
 #define JUDGE_READS (UMA_READ_MEMORY | UMA_READ_PROCESSES | UMA_READ_GPU | UMA_READ_PLATFORM)
 enum { WATCH_ARENA_MAX = 512 * 1024 * 1024 };
 
-static bool stop(void *userdata) {
-    (void)userdata;
-    return uma_cache_signal() != 0;
-}
-
 static void tell(void *userdata, enum uma_flush_step step) {
     static const char *const texts[UMA_FLUSH_STEPS] = { "reading the machine", "dropping page cache",
                                                         "dropping slab caches and driver pools", "putting free memory together" };
@@ -263,7 +258,7 @@ static int print(const struct uma_cache_evict_options *options, const struct uma
 static int flush(const struct uma_cache_evict_options *options, struct uma_observer *observer) {
     struct uma_error err = { 0 }, told = { 0 };
     struct uma_flush_receipt receipt;
-    struct uma_flush_options how = { .prefix = "", .sync = options->sync, .stop = stop, .tell = tell };
+    struct uma_flush_options how = { .prefix = "", .sync = options->sync, .stop = uma_cache_is_stopped, .tell = tell };
     int r = uma_flush(observer, &how, &receipt, &err);
     uma_cache_progress_end();
     if (r == -EACCES || r == -EPERM) {
@@ -277,7 +272,7 @@ static int flush(const struct uma_cache_evict_options *options, struct uma_obser
 static int dry_run(const struct uma_cache_evict_options *options, struct uma_observer *observer) {
     struct uma_error err = { 0 };
     struct uma_flush_receipt receipt;
-    struct uma_flush_options how = { .prefix = "", .stop = stop, .dry_run = true };
+    struct uma_flush_options how = { .prefix = "", .stop = uma_cache_is_stopped, .dry_run = true };
     int r = uma_flush(observer, &how, &receipt, &err);
     if (r < 0)
         return uma_command_fail(self->name, UMA_EXIT_UNKNOWN, &err);

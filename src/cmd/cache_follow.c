@@ -142,11 +142,6 @@ void uma_follow_report_json(struct uma_json *json, const struct uma_follow_repor
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static bool stopped(void *userdata) {
-    (void)userdata;
-    return uma_cache_signal() != 0;
-}
-
 static void tell(void *userdata, const char *text) {
     (void)userdata;
     struct uma_error err = { 0 };
@@ -223,7 +218,7 @@ static int read_options(struct options *options, int argc, char **argv, bool *re
 }
 
 static int run(int argc, char **argv) {
-    struct options options = { .follow = { .stop = stopped, .tell = tell } };
+    struct options options = { .follow = { .stop = uma_cache_is_stopped, .tell = tell } };
     options.follow.paths = options.paths;
     bool done;
     int status = read_options(&options, argc, argv, &done);

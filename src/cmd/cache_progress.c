@@ -24,6 +24,11 @@ int uma_cache_signal(void) {
     return (int)signal_noted;
 }
 
+bool uma_cache_is_stopped(void *userdata) {
+    (void)userdata;
+    return signal_noted != 0;
+}
+
 void uma_cache_progress(const char *text) {
     if (isatty(STDERR_FILENO) != 1)
         return;
@@ -36,6 +41,16 @@ void uma_cache_progress(const char *text) {
         uma_layout_ascii(&line);
     (void)uma_command_write(STDERR_FILENO, line.data ? line.data : "", line.length);
     line_shown = true;
+}
+
+bool uma_cache_search_progress(void *userdata, uint64_t files, uint64_t resident_bytes, const char *at) {
+    const char *before = userdata;
+    _cleanup_text_ struct uma_text t = { 0 };
+    uma_text_printf(&t, "%s%llu files, ", before ? before : "", (unsigned long long)files);
+    uma_text_gib(&t, resident_bytes);
+    uma_text_printf(&t, " in the cache: %s", at ? at : "");
+    uma_cache_progress(t.data ? t.data : "");
+    return uma_cache_signal() == 0;
 }
 
 void uma_cache_progress_end(void) {
