@@ -10,6 +10,8 @@
 #include <string.h>
 
 enum { ROWS_SHOWN = 10, USERS_SHOWN = 8 };
+/* The lists of idle CPUs go up and down by some MiB of themselves. */
+#define LISTS_WORTH_TELLING (16 * UMA_MIB)
 
 struct page {
     struct uma_text *text;
@@ -81,8 +83,9 @@ static void memory_line(const struct page *p) {
     change_text(&t, ", page cache", b->page_cache, a->page_cache);
     note(p, &t);
     /* freed pages go to lists of their CPU first, which MemFree does not count */
-    if (uma_or(a->percpu_free, 0) > uma_or(b->percpu_free, 0) + 16 * UMA_MIB) {
-        uma_text_bytes(&t, uma_or(a->percpu_free, 0) - uma_or(b->percpu_free, 0));
+    bool known = uma_usable(a->percpu_free.validity) && uma_usable(b->percpu_free.validity);
+    if (known && a->percpu_free.value > uma_add(b->percpu_free.value, LISTS_WORTH_TELLING)) {
+        uma_text_bytes(&t, a->percpu_free.value - b->percpu_free.value);
         uma_text_append(&t, " more is free in lists of the CPUs, which MemFree does not count");
         note(p, &t);
     }
