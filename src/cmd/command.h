@@ -24,7 +24,8 @@ struct uma_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 };
 
-extern const struct uma_command uma_command_status, uma_command_plan, uma_command_snapshot, uma_command_require, uma_command_run, uma_command_cache;
+extern const struct uma_command uma_command_status, uma_command_plan, uma_command_snapshot, uma_command_require, uma_command_run,
+    uma_command_cache;
 
 /* Options that every reading command takes. */
 struct uma_common_options {
@@ -64,7 +65,7 @@ struct uma_option_reader {
     const char *letters;          /* getopt's string, beginning with ":" */
     struct uma_common_options *common;
     bool takes_arguments; /* words that are no options are the command's own: argv[optind] and on, after the end */
-    int status; /* the exit status once UMA_OPTION_STOP was returned */
+    int status;           /* the exit status once UMA_OPTION_STOP was returned */
 };
 
 /*

@@ -34,8 +34,8 @@ void uma_used_lookup_done(struct uma_used_lookup *l) {
 
 /* By the name alone, before anything is asked: what is nearly all of a process's descriptors, and never a file with page cache. */
 bool uma_used_is_uninteresting(const char *path) {
-    if (path[0] != '/')
-        return true; /* socket:[1], pipe:[1], anon_inode:[eventpoll] */
+    if (path[0] != '/') /* socket:[1], pipe:[1], anon_inode:[eventpoll] */
+        return true;
     if (uma_path_is_below(path, "/dev")) /* "/dev/zero (deleted)": shared memory without a name */
         return !uma_path_is_below(path, "/dev/shm") && !uma_path_is_below(path, "/dev/hugepages");
     return uma_path_is_below(path, "/proc") || uma_path_is_below(path, "/sys") || strcmp(path, "/[aio]" UMA_DELETED_SUFFIX) == 0 ||

@@ -29,7 +29,7 @@ struct uma_used_lookup {
     /* the process that is being read */
     int32_t pid; /* or of one of its threads, when the first thread has ended */
     int folder;  /* /proc/PID, open */
-    int view;   /* its number */
+    int view;    /* its number */
     /* what was looked up before */
     struct uma_arena *keys;
     struct uma_intern known; /* (view, mount or device, inode, path) */
