@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "observe/files/process_files.h"
 #include "observe/files/stores.h"
+#include "observe/process.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,13 +74,6 @@ static struct uma_weight_progress look(struct uma_root *root, int32_t pid) {
     return progress;
 }
 
-static const char *name_of(const struct uma_processes *processes, int32_t pid) {
-    for (size_t i = 0; i < processes->n; i++)
-        if (processes->list[i].pid == pid)
-            return processes->list[i].name;
-    return NULL;
-}
-
 enum { READERS_MAX = 4096 }; /* processes with weights open: workers of a big engine are some tens */
 
 static void reader_add(struct uma_weight_reader *readers, size_t *n, int32_t pid, uint64_t size) {
@@ -130,7 +124,8 @@ int uma_weight_readers_watch(struct uma_root *root, const struct uma_processes *
     for (size_t i = 0; i < n; i++) {
         struct uma_weight_reader *w = &readers[i];
         w->after = look(root, w->pid);
-        w->name = name_of(processes, w->pid);
+        const struct uma_process *process = uma_processes_find(processes, w->pid);
+        w->name = process ? process->name : NULL;
         if (uma_usable(w->after.read.validity) || uma_usable(w->after.mapped.validity))
             readers[kept++] = *w;
     }

@@ -2,6 +2,7 @@
 #include "cmd/cache.h"
 
 #include "base/units.h"
+#include "observe/process.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,20 +20,13 @@ const char *uma_cache_utf8(struct uma_text *text, const char *path) {
     return text->data ? text->data : "";
 }
 
-const char *uma_cache_process_name(const struct uma_processes *processes, int32_t pid) {
-    size_t low = 0, high = processes->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (processes->list[middle].pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < processes->n && processes->list[low].pid == pid ? processes->list[low].name : NULL;
+static const char *process_name(const struct uma_processes *processes, int32_t pid) {
+    const struct uma_process *process = uma_processes_find(processes, pid);
+    return process ? process->name : NULL;
 }
 
 static void user_text(struct uma_text *text, const struct uma_processes *processes, int32_t pid) {
-    const char *name = uma_cache_process_name(processes, pid);
+    const char *name = process_name(processes, pid);
     if (name) {
         (void)uma_text_safe(text, name, 0);
         uma_text_char(text, ' ');
@@ -59,7 +53,7 @@ void uma_cache_users_text(struct uma_text *text, const struct uma_processes *pro
             /* the number says who it is; the name gives way */
             _cleanup_text_ struct uma_text number = { 0 };
             uma_text_printf(&number, "%d", pids[0]);
-            const char *name = uma_cache_process_name(processes, pids[0]);
+            const char *name = process_name(processes, pids[0]);
             if (name && number.length + 2 < columns - room) {
                 (void)uma_text_safe(text, name, columns - room - number.length - 1);
                 uma_text_char(text, ' ');

@@ -400,6 +400,15 @@ static void describe(struct uma_process_reader *reader, struct uma_snapshot *sna
         snapshot->processes.source.detail = uma_arena_strndup(snapshot->arena, text->data, text->length - 2);
 }
 
+static int by_pid(const void *key, const void *process) {
+    int32_t pid = *(const int32_t *)key, other = ((const struct uma_process *)process)->pid;
+    return (pid > other) - (pid < other);
+}
+
+const struct uma_process *uma_processes_find(const struct uma_processes *processes, int32_t pid) {
+    return processes->n == 0 ? NULL : bsearch(&pid, processes->list, processes->n, sizeof(*processes->list), by_pid);
+}
+
 void uma_processes_read(struct uma_process_reader *reader, struct uma_snapshot *snapshot) {
     struct uma_processes *processes = &snapshot->processes;
     struct uma_error err = { 0 };

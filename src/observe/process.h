@@ -15,6 +15,9 @@ struct uma_process_reader *uma_process_reader_free(struct uma_process_reader *re
 /* Fills processes, cgroups and containers of the snapshot. What is read of which process and cgroup, and why: process.c, cgroup.h. */
 void uma_processes_read(struct uma_process_reader *reader, struct uma_snapshot *snapshot);
 
+/* By binary search, as readings and documents have their processes by pid. NULL: it is not there. Pure. */
+const struct uma_process *uma_processes_find(const struct uma_processes *processes, int32_t pid);
+
 /* /proc/PID/stat: the name is what stands between the first '(' and the LAST ')'. */
 int uma_process_stat_parse(const char *text, size_t length, const char *file, struct uma_arena *arena, struct uma_process *process,
                            struct uma_error *err);

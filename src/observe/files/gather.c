@@ -5,6 +5,7 @@
 #include "base/values.h"
 #include "observe/files/magic.h"
 #include "observe/files/residency.h"
+#include "observe/process.h"
 
 #include <string.h>
 
@@ -28,16 +29,9 @@ bool uma_gather_goes_on(struct uma_gather *gather, const char *at) {
     return !gather->stopped;
 }
 
-static int by_pid(const void *key, const void *process) {
-    int32_t pid = *(const int32_t *)key, other = ((const struct uma_process *)process)->pid;
-    return (pid > other) - (pid < other);
-}
-
 const char *uma_gather_container(const struct uma_gather *gather, int32_t pid) {
     const struct uma_snapshot *s = gather->snapshot;
-    if (!s || s->processes.n == 0)
-        return NULL;
-    const struct uma_process *p = bsearch(&pid, s->processes.list, s->processes.n, sizeof(*p), by_pid);
+    const struct uma_process *p = s ? uma_processes_find(&s->processes, pid) : NULL;
     if (!p || p->container < 0 || (size_t)p->container >= s->n_containers)
         return NULL;
     const struct uma_container *c = &s->containers[p->container];
