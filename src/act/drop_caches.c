@@ -35,3 +35,7 @@ int uma_drop_caches(const char *prefix, enum uma_drop what, struct uma_error *er
 int uma_compact_memory(const char *prefix, struct uma_error *err) {
     return write_switch(prefix, "compact_memory", "1\n", err);
 }
+
+void uma_write_out_all(void) {
+    sync();
+}

@@ -82,7 +82,7 @@ int uma_flush(struct uma_observer *observer, const struct uma_flush_options *opt
             options->tell(options->userdata, step);
         if (step == UMA_FLUSH_PAGE_CACHE && options->sync) {
             int64_t start = uma_monotonic_ns();
-            sync();
+            uma_write_out_all();
             ret_receipt->synced = true;
             ret_receipt->sync_seconds = since(start);
         }

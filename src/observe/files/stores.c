@@ -177,11 +177,11 @@ static int consider_own(struct finder *f, const char *path, enum uma_store_kind 
 }
 
 /* Was it looked up before? Another view's path is another one. */
-static int first_time(struct finder *f, const struct view *view, const char *path) {
+static bool first_time(struct finder *f, const struct view *view, const char *path) {
     char key[PATH_MAX + 16];
     int n = snprintf(key, sizeof(key), "%d:%s", view->pid, path);
     if (n < 0 || (size_t)n >= sizeof(key) || uma_intern_find(&f->seen, key, (size_t)n) >= 0)
-        return 0;
+        return false;
     const char *copy = uma_arena_strndup(f->scratch, key, (size_t)n);
     return copy && uma_intern_add(&f->seen, copy, (size_t)n, LOOKUPS_MAX) >= 0;
 }
@@ -362,8 +362,7 @@ static int consider_processes(struct finder *f, const struct uma_processes *proc
 /* ---- homes ---------------------------------------------------------------------------------------------------- */
 
 static int consider_home(struct finder *f, const char *home, size_t length) {
-    static const struct stat none;
-    struct stat st = none;
+    struct stat st = { 0 };
     char path[PATH_MAX];
     while (length > 0 && home[length - 1] == '/')
         length--;
