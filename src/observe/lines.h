@@ -81,6 +81,17 @@ static inline bool uma_starts_with(const char *s, const char *end, const char *p
     return (size_t)(end - s) >= n && memcmp(s, prefix, n) == 0;
 }
 
+/* "8:1", the numbers of a device in decimal, as sysfs and mountinfo write them. What follows them, or NULL. */
+static inline const char *uma_parse_device(const char *s, const char *end, uint32_t *ret_major, uint32_t *ret_minor) {
+    uint64_t first, second;
+    const char *p = uma_parse_u64(s, end, &first);
+    if (!p || p == end || *p != ':' || !(p = uma_parse_u64(p + 1, end, &second)) || first > UINT32_MAX || second > UINT32_MAX)
+        return NULL;
+    *ret_major = (uint32_t)first;
+    *ret_minor = (uint32_t)second;
+    return p;
+}
+
 /* A table of "key value" lines: where the value of a key belongs. */
 struct uma_key {
     const char *key;

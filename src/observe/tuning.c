@@ -147,11 +147,9 @@ static int add_name(void *userdata, const char *name) {
 }
 
 /* "259:2" of a dev file. */
-static bool read_device(struct reader *r, const char *path, uint64_t *ret_major, uint64_t *ret_minor) {
-    if (uma_root_read(r->root, path, NAME_MAX_LENGTH, &r->text, NULL) < 0 || r->text.length == 0)
-        return false;
-    const char *end = r->text.data + r->text.length, *p = uma_parse_u64(r->text.data, end, ret_major);
-    return p && p < end && *p == ':' && uma_parse_u64(p + 1, end, ret_minor);
+static bool read_device(struct reader *r, const char *path, uint32_t *ret_major, uint32_t *ret_minor) {
+    return uma_root_read(r->root, path, NAME_MAX_LENGTH, &r->text, NULL) >= 0 && r->text.length > 0 &&
+           uma_parse_device(r->text.data, r->text.data + r->text.length, ret_major, ret_minor);
 }
 
 /*
@@ -162,7 +160,7 @@ static bool mount_counts(const struct uma_mount *m) {
     return m->kind == UMA_FILESYSTEM_LOCAL && strncmp(m->point, "/boot", 5) != 0 && strncmp(m->point, "/snap/", 6) != 0;
 }
 
-static const struct uma_mount *mount_of(const struct uma_mounts *mounts, uint64_t major_number, uint64_t minor_number, const char *name) {
+static const struct uma_mount *mount_of(const struct uma_mounts *mounts, uint32_t major_number, uint32_t minor_number, const char *name) {
     const struct uma_mount *best = NULL;
     for (size_t i = 0; i < mounts->n; i++) {
         const struct uma_mount *m = &mounts->list[i];
@@ -179,7 +177,7 @@ static const struct uma_mount *mount_of(const struct uma_mounts *mounts, uint64_
 static int mount_of_disk(struct reader *r, const struct uma_mounts *mounts, const char *disk, struct name_list *parts,
                          const struct uma_mount **ret_mount, struct uma_error *err) {
     char path[256];
-    uint64_t major_number, minor_number;
+    uint32_t major_number, minor_number;
     const struct uma_mount *best = NULL;
     (void)snprintf(path, sizeof path, "sys/block/%s/dev", disk);
     if (read_device(r, path, &major_number, &minor_number))

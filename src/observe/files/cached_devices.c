@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/files/cached_devices.h"
 
-#include "base/units.h"
+#include "observe/lines.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -54,11 +54,9 @@ static dev_t whole_of(const char *folder) {
     (void)snprintf(path, sizeof(path), "%s/../dev", folder);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-    uint64_t first, second;
-    const char *end = text + MAX_OF(n, 0), *at = n > 0 ? uma_parse_u64(text, end, &first) : NULL;
-    if (!at || at == end || *at != ':' || !uma_parse_u64(at + 1, end, &second) || first > UINT32_MAX || second > UINT32_MAX)
-        return makedev(0, 0);
-    return makedev((unsigned)first, (unsigned)second);
+    uint32_t major_number, minor_number;
+    bool is_device = n > 0 && uma_parse_device(text, text + n, &major_number, &minor_number);
+    return is_device ? makedev(major_number, minor_number) : makedev(0, 0);
 }
 
 /* By its node, and only when that is this device: names in /dev are only names. */

@@ -82,19 +82,13 @@ static bool number(struct uma_mount_field field, uint64_t max, uint64_t *ret_val
 }
 
 static bool numbers(const struct uma_mount_line *line, struct uma_mount *mount) {
-    const char *colon = memchr(line->device.s, ':', line->device.n);
-    if (!colon)
-        return false;
-    struct uma_mount_field first = { line->device.s, (size_t)(colon - line->device.s) };
-    struct uma_mount_field second = { colon + 1, line->device.n - first.n - 1 };
-    uint64_t id, parent, major_number, minor_number;
-    if (!number(line->id, INT32_MAX, &id) || !number(line->parent, INT32_MAX, &parent) || !number(first, UINT32_MAX, &major_number) ||
-        !number(second, UINT32_MAX, &minor_number))
+    const char *end = line->device.s + line->device.n;
+    uint64_t id, parent;
+    if (!number(line->id, INT32_MAX, &id) || !number(line->parent, INT32_MAX, &parent) ||
+        uma_parse_device(line->device.s, end, &mount->major, &mount->minor) != end)
         return false;
     mount->id = (int32_t)id;
     mount->parent = (int32_t)parent;
-    mount->major = (uint32_t)major_number;
-    mount->minor = (uint32_t)minor_number;
     return true;
 }
 
