@@ -60,6 +60,15 @@ static inline void files_make(const char *folder, const char *name) {
     assert_int_equal(mkdir(files_path(folder, name), 0700), 0);
 }
 
+/* The folders that the file `name` lies in, as far as they are not there. */
+static inline void files_parents(const char *folder, const char *name) {
+    char part[512];
+    for (const char *slash = name; (slash = strchr(slash, '/')); slash++) {
+        (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - name), name);
+        (void)mkdir(files_path(folder, part), 0700);
+    }
+}
+
 /* A safetensors file with this header and `data` bytes behind it. */
 static inline const char *files_safetensors(const char *folder, const char *name, const char *header, uint64_t data) {
     size_t n = strlen(header);

@@ -42,11 +42,7 @@ static int teardown(void **state) {
 }
 
 static void put(const struct fixture *f, const char *path) {
-    char part[512];
-    for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
-        (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-        (void)mkdir(files_path(f->folder, part), 0700);
-    }
+    files_parents(f->folder, path);
     (void)files_text(f->folder, path, "some text");
 }
 

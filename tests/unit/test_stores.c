@@ -45,11 +45,7 @@ static int teardown(void **state) {
 }
 
 static void make(const struct fixture *f, const char *path) {
-    char part[512];
-    for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
-        (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-        (void)mkdir(files_path(f->folder, part), 0700);
-    }
+    files_parents(f->folder, path);
     (void)mkdir(files_path(f->folder, path), 0700);
 }
 
