@@ -6,6 +6,7 @@ The kernel of a machine may page out cold cache at any time, so a test fills, as
 
 import atexit
 import ctypes
+import functools
 import json
 import mmap
 import os
@@ -43,6 +44,22 @@ def disk_folder(need=64 * MIB):
         atexit.register(shutil.rmtree, folder, True)
         return folder
     raise Skip("no folder on a disk with room")
+
+
+@functools.cache
+def _disk():
+    return disk_folder()
+
+
+def place(name):
+    """A folder of this name on the disk, which all cases of one script share."""
+    path = os.path.join(_disk(), name)
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def by_path(document):
+    return {f["path"]: f for f in document["files"]}
 
 
 def put(path, size, resident=True, data=None):

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from cache_support import MIB, PAGE, Mapper, cached, disk_folder, fill, fincore, nobody, put
+from cache_support import MIB, PAGE, Mapper, by_path, cached, fill, fincore, nobody, place, put
 from harness import (BYTES, COUNT, NUMBER, Skip, Terminal, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, machine,
                      main, on_terminal, or_null, run)
 
@@ -21,26 +21,12 @@ CACHE = {"schema": "umactl.cache/1", "page_cache": or_null(BYTES), "explained": 
                      "files": COUNT, "partly_unknown": bool, "used": or_null(NUMBER)}],
          "droppable": or_null(BYTES), "dirty": or_null(BYTES), "mapped": or_null(BYTES), "unknown_files": or_null(COUNT),
          "left_out": or_null(COUNT), "complete": bool, "interrupted": bool}
-DISK = None
-
-
-def place(name):
-    global DISK
-    if DISK is None:
-        DISK = disk_folder()
-    path = os.path.join(DISK, name)
-    os.makedirs(path, exist_ok=True)
-    return path
 
 
 def listing(*args):
     d = run("cache", "--json", *args).expect(0).json
     check(d, CACHE)
     return d
-
-
-def by_path(document):
-    return {f["path"]: f for f in document["files"]}
 
 
 # ---- what is said of files -------------------------------------------------------------------------------------------

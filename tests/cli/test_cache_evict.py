@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from cache_support import MIB, PAGE, Mapper, cached, dirty, disk_folder, fill, nobody, put
+from cache_support import MIB, PAGE, Mapper, by_path, cached, dirty, fill, nobody, place, put
 from harness import (BYTES, COUNT, NUMBER, Skip, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, main, or_null, run)
 
 FILE = {"path": str, "model": or_null(str), "size": BYTES, "resident": or_null(BYTES), "dirty": or_null(BYTES), "mapped_by": or_null([COUNT]),
@@ -23,16 +23,6 @@ FILE = {"path": str, "model": or_null(str), "size": BYTES, "resident": or_null(B
 RECEIPT = {"schema": "umactl.cache/1", "page_cache": or_null(BYTES), "explained": BYTES, "files": [FILE], "before": BYTES, "evicted": BYTES,
            "kept": BYTES, "unknown": COUNT, "seconds": NUMBER, "written": BYTES,
            "memory": {"free_before": BYTES, "free_after": BYTES, "available_before": BYTES, "available_after": BYTES}}
-DISK = None
-
-
-def place(name):
-    global DISK
-    if DISK is None:
-        DISK = disk_folder()
-    path = os.path.join(DISK, name)
-    os.makedirs(path, exist_ok=True)
-    return path
 
 
 def evict(*args, code=0):
@@ -43,10 +33,6 @@ def evict(*args, code=0):
         if f["before"] is not None and not d["interrupted"]:
             equal(f["after"], f["resident"], f["path"])
     return d
-
-
-def by_path(document):
-    return {f["path"]: f for f in document["files"]}
 
 
 # ---- files and trees -------------------------------------------------------------------------------------------------
