@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* `umactl cache follow`: keep the page cache of a job's weight files below a window while it loads. */
 #include "base/units.h"
+#include "base/values.h"
 #include "cache/follow.h"
 #include "cmd/cache.h"
 #include "cmd/layout.h"
@@ -63,16 +64,14 @@ static void line(struct uma_text *text, const char *label, struct uma_u64 value,
     uma_text_char(text, '\n');
 }
 
-static struct uma_u64 known(uint64_t value) {
-    return (struct uma_u64){ value, UMA_KNOWN };
-}
+/* By the bits of enum uma_follow_means. */
+static const char *const means_names[] = { "fadvise", "process_madvise", "helper" };
 
 static void means_text(struct uma_text *text, unsigned means) {
-    static const char *const names[] = { "fadvise", "process_madvise", "helper" };
     const char *separator = "by ";
-    for (unsigned i = 0; i < ELEMENTS(names); i++)
+    for (unsigned i = 0; i < ELEMENTS(means_names); i++)
         if (means & 1u << i) {
-            uma_text_printf(text, "%s%s", separator, names[i]);
+            uma_text_printf(text, "%s%s", separator, means_names[i]);
             separator = ", ";
         }
 }
@@ -85,24 +84,24 @@ static void answer_text(struct uma_text *text, const struct uma_follow_report *r
     uma_text_bytes(text, report->file_bytes);
     uma_text_char(text, '\n');
     if (report->files) {
-        line(text, "read", known(report->read_bytes), "");
+        line(text, "read", uma_known_u64(report->read_bytes), "");
         means_text(&note, report->means);
-        line(text, "evicted", known(report->evicted_bytes), note.data ? note.data : "");
+        line(text, "evicted", uma_known_u64(report->evicted_bytes), note.data ? note.data : "");
         if (report->evicted_again_bytes)
-            line(text, "read again after", known(report->evicted_again_bytes), "");
+            line(text, "read again after", uma_known_u64(report->evicted_again_bytes), "");
         line(text, "peak", report->peak_with, "job's memory and its weights' page cache");
         line(text, "peak without", report->peak_without, "had everything that was read stayed");
         line(text, "peak of the cache", report->cache_peak, "");
     }
     line(text, "lowest free memory", report->lowest_free, "");
     if (report->kept_free_bytes)
-        line(text, "evicted of others", known(report->kept_free_bytes), "to keep memory free");
+        line(text, "evicted of others", uma_known_u64(report->kept_free_bytes), "to keep memory free");
 }
 
 static void answer_json(struct uma_text *text, const struct options *options, const struct uma_follow_report *report) {
     struct uma_json json = { .text = text };
     uma_json_begin_object(&json, NULL, false);
-    uma_json_string(&json, "schema", "umactl.cache_follow/1");
+    uma_json_string(&json, "schema", "umactl.cache-follow/1");
     uma_json_signed(&json, "pid", options->follow.pid);
     if (options->follow.window)
         uma_json_unsigned(&json, "window", options->follow.window);
@@ -130,12 +129,9 @@ void uma_follow_report_json(struct uma_json *json, const struct uma_follow_repor
     uma_json_u64(json, "lowest_free", report->lowest_free);
     uma_json_unsigned(json, "kept_free", report->kept_free_bytes);
     uma_json_begin_array(json, "means", true);
-    if (report->means & UMA_FOLLOW_FADVISE)
-        uma_json_string(json, NULL, "fadvise");
-    if (report->means & UMA_FOLLOW_PROCESS_MADVISE)
-        uma_json_string(json, NULL, "process_madvise");
-    if (report->means & UMA_FOLLOW_HELPER)
-        uma_json_string(json, NULL, "helper");
+    for (unsigned i = 0; i < ELEMENTS(means_names); i++)
+        if (report->means & 1u << i)
+            uma_json_string(json, NULL, means_names[i]);
     uma_json_end_array(json);
     uma_json_string(json, "note", report->note[0] ? report->note : NULL);
 }
