@@ -32,7 +32,8 @@ def run(*arguments, environment, codes=(0,)):
 
 
 def fill(folder):
-    """Shards of 1 GiB, each read to its end, until the machine's free memory is short. Where something pages out cold cache meanwhile, more follow."""
+    """Shards of 1 GiB, each read to its end, until the machine's free memory is short. Where something pages out cold cache meanwhile, more follow.
+    False: it is paged out as fast as it is read, and memory does not get short."""
     blobs = os.path.join(folder, "hub", "models--" + NAME.replace("/", "--"), "blobs")
     snapshot = os.path.join(os.path.dirname(blobs), "snapshots", "0" * 40)
     os.makedirs(blobs)
@@ -41,7 +42,7 @@ def fill(folder):
     buffer = bytearray(8 << 20)
     for n in range(1, 2 * total // GIB):
         if meminfo()["MemFree"] < total // 16 + GIB:
-            break
+            return True
         blob = os.path.join(blobs, f"{n:064x}")
         with open(blob, "wb") as f:
             f.truncate(GIB)
@@ -49,10 +50,13 @@ def fill(folder):
         with open(blob, "rb", buffering=0) as f:
             while f.readinto(buffer):
                 pass
+    return False
 
 
 def check(folder):
-    fill(folder)
+    """Why it cannot be seen here, or None."""
+    if not fill(folder):
+        return "this machine pages out cold cache as fast as files are read"
     environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": folder, "HF_HOME": folder, "UMACTL_NVML": os.environ["UMA_FAKE_LIBRARY"],
                    "UMA_FAKE_NVML": os.path.join(os.environ["UMA_SCENARIOS"], "gb10-idle.scenario")}
     for name in ("UMACTL_PROBE", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
@@ -78,6 +82,7 @@ def check(folder):
     assert abs(receipt["evicted"] - fell) <= fell / 100, "the receipt is off by more than 1 %"
     gone = json.loads(run("status", "--json", environment=environment))
     assert "cache-starves-cuda" not in {p["id"] for p in gone["problems"]}, "the problem is still there"
+    return None
 
 
 def skip_reason(folder):
@@ -101,13 +106,13 @@ def main():
             print(f"ok 1 - {what} # SKIP {reason}")
             return 0
         try:
-            check(folder)
+            reason = check(folder)
         except AssertionError as wrong:
             for line in str(wrong).splitlines():
                 print(f"# {line[:600]}")
             print(f"not ok 1 - {what}")
             return 1
-    print(f"ok 1 - {what}")
+    print(f"ok 1 - {what}" + (f" # SKIP {reason}" if reason else ""))
     return 0
 
 
