@@ -2,6 +2,7 @@
 /* What long work shows on a terminal, and how it is told to stop. */
 #include "cmd/cache.h"
 
+#include "base/units.h"
 #include "cmd/layout.h"
 
 #include <signal.h>
