@@ -41,9 +41,13 @@ static int failed(const struct eviction *e, int code, const char *what) {
     return uma_error_set(e->err, code, "%s: %s", name, what);
 }
 
+int uma_evict_range(int fd, uint64_t offset, uint64_t length) {
+    return -posix_fadvise(fd, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
+}
+
 static int drop(const struct eviction *e, uint64_t offset, uint64_t length) {
-    int code = posix_fadvise(e->fd, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
-    return code == 0 ? 0 : failed(e, code, "taking it out of the page cache is refused");
+    int r = uma_evict_range(e->fd, offset, length);
+    return r == 0 ? 0 : failed(e, -r, "taking it out of the page cache is refused");
 }
 
 static void measure(const struct eviction *e, struct uma_residency *ret_residency) {

@@ -38,6 +38,12 @@ struct uma_evict_receipt {
 };
 
 /*
+ * The one system call of it, for whoever measures by other means: clean pages of the bytes [offset, offset+length) that nobody maps or locks; length 0: to the end. 0
+ * or -errno; what left memory is not said.
+ */
+int uma_evict_range(int fd, uint64_t offset, uint64_t length);
+
+/*
  * A regular file or block device, open for reading. 0, stopped or not; or -errno: -EOPNOTSUPP where the pages are the file (tmpfs, memfd, ramfs, hugetlbfs) or,
  * with LEAVE_DIRTY, it is not known what is dirty; -EINVAL neither file nor device; EROFS, EIO, ENOSPC of writing: then nothing was evicted, because after a
  * failed write the kernel holds pages for clean that are not on storage; -EPERM, -ENOSYS of a filter of system calls. The receipt is filled in any case, as

@@ -3,11 +3,11 @@
  * Evicting what was read: mapped pages are paged out of the processes that map them (MADV_PAGEOUT from outside, or the helper inside), then the same part of the file
  * is dropped from the page cache (POSIX_FADV_DONTNEED), which takes what nobody maps. What that did is measured, not believed.
  */
+#include "act/evict_file.h"
 #include "act/page_out.h"
 #include "base/units.h"
 #include "cache/follow_parts.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,7 +208,7 @@ static uint64_t evict_part(struct uma_follower *f, const struct part *part) {
     unsigned mappers = 0;
     bool means = true;
     (void)mapped_parts(f, file, part->from, part->to, true, &means, &mappers);
-    if (!part->scattered && posix_fadvise(file->fd, (off_t)part->from, (off_t)(part->to - part->from), POSIX_FADV_DONTNEED) == 0)
+    if (!part->scattered && uma_evict_range(file->fd, part->from, part->to - part->from) == 0)
         f->report.means |= UMA_FOLLOW_FADVISE;
     struct uma_residency left = { 0 };
     uma_residency_read(file->fd, &file->st, file->kind, part->from, part->to - part->from, &left);
@@ -229,12 +229,11 @@ static uint64_t evict_part(struct uma_follower *f, const struct part *part) {
 }
 
 /* A file without a telling name is followed only when it is read from its beginning: what is read in the middle is a database or a data set. */
-static bool stays_ignored(struct uma_follower *f, struct uma_followed *file) {
+static bool stays_ignored(struct uma_followed *file) {
     if (file->named || file->state->chunks[0].read || file->ignored)
         return file->ignored;
     file->ignored = true;
     file->state->in_place = true;
-    (void)f;
     return true;
 }
 
@@ -246,7 +245,7 @@ uint64_t uma_follow_evict(struct uma_follower *f, uint64_t target) {
         size_t n = uma_follow_choose(&f->window, target, f->now_ns, chunks, CHUNKS_AT_ONCE), kept = 0;
         for (size_t i = 0; i < n; i++) {
             struct uma_followed *file = followed_of(f, chunks[i]->file);
-            if (file && !stays_ignored(f, file))
+            if (file && !stays_ignored(file))
                 chunks[kept++] = chunks[i];
             else
                 uma_follow_give_up(&f->window, chunks[i]);
@@ -270,7 +269,7 @@ void uma_follow_evict_rest(struct uma_follower *f) {
         if (file->ignored || file->state->in_place || file->state->read < file->state->size - file->state->size / 100)
             continue;
         /* Read ahead and never asked for, and ends of folios; pages that anybody maps stay. */
-        if (posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED) == 0)
+        if (uma_evict_range(file->fd, 0, 0) == 0)
             f->report.means |= UMA_FOLLOW_FADVISE;
     }
 }

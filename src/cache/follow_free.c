@@ -4,22 +4,19 @@
  * disk some day, if that; what the job has copied was asked to stay within a window by who follows; what it has still to read is
  * worth a read from disk now, and goes last.
  */
+#include "act/evict_file.h"
 #include "base/units.h"
 #include "cache/follow_others.h"
 #include "cache/follow_parts.h"
-
-#include <fcntl.h>
 
 /* Unread parts are taken back in pieces: MemFree says after each whether more is needed. */
 #define UNREAD_PIECE (64 * UMA_MIB)
 /* And at most this often: what was evicted there is read from disk again soon. */
 #define UNREAD_EVERY_NS (INT64_C(100) * 1000000)
 
-/* The last chunk behind all that was read of which anything is resident; SIZE_MAX: none. */
-static size_t last_unread(const struct uma_followed *file, size_t chunks) {
-    size_t n = file->state->n_chunks;
-    size_t most = chunks > n ? 0 : n - chunks;
-    return file->state->front >= most ? SIZE_MAX : most;
+/* Do the file's last `chunks` lie behind where reading was last seen? Whether anything of them is resident is not asked: dropping nothing costs nothing. */
+static bool is_ahead(const struct uma_followed *file, size_t chunks) {
+    return chunks < file->state->n_chunks && file->state->front < file->state->n_chunks - chunks;
 }
 
 /* From the end of the file that has most to read still. */
@@ -32,7 +29,7 @@ static void evict_unread(struct uma_follower *f) {
     uint64_t most = 0;
     for (size_t i = 0; i < f->n_files; i++) {
         struct uma_followed *file = f->files[i];
-        if (file->ignored || last_unread(file, file->unread_taken + piece) == SIZE_MAX)
+        if (file->ignored || !is_ahead(file, file->unread_taken + piece))
             continue;
         uint64_t unread = (uint64_t)(file->state->n_chunks - file->unread_taken - file->state->front) * f->window.chunk;
         if (!best || unread > most) {
@@ -43,8 +40,8 @@ static void evict_unread(struct uma_follower *f) {
     if (!best)
         return;
     best->unread_taken += piece;
-    off_t from = (off_t)((uint64_t)(best->state->n_chunks - best->unread_taken) * f->window.chunk);
-    if (posix_fadvise(best->fd, from, (off_t)(piece * f->window.chunk), POSIX_FADV_DONTNEED) == 0)
+    uint64_t from = (uint64_t)(best->state->n_chunks - best->unread_taken) * f->window.chunk;
+    if (uma_evict_range(best->fd, from, (uint64_t)piece * f->window.chunk) == 0)
         f->report.means |= UMA_FOLLOW_FADVISE;
 }
 
