@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "observe/files/process_files.h"
 #include "observe/files/stores.h"
+#include "observe/lines.h"
 #include "observe/process.h"
 
 #include <stdio.h>
@@ -42,35 +43,25 @@ struct uma_busy_job uma_busy_judge(const struct uma_holder *holders, size_t n_ho
 
 /* ---- looking ------------------------------------------------------------------------------------------------ */
 
-/* The number behind "key:" in a file of lines; in `unit` bytes. */
-static struct uma_u64 number_of(const char *text, const char *key, uint64_t unit) {
-    size_t n = strlen(key);
-    for (const char *line = text; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
-        uint64_t value;
-        if (strncmp(line, key, n) != 0 || line[n] != ':')
-            continue;
-        const char *s = line + n + 1;
-        s += strspn(s, " \t");
-        const char *end = uma_parse_u64(s, s + strlen(s), &value);
-        if (!end || __builtin_mul_overflow(value, unit, &value))
-            return (struct uma_u64){ 0, UMA_MALFORMED };
-        return (struct uma_u64){ value, UMA_KNOWN };
-    }
-    return (struct uma_u64){ 0, UMA_ABSENT };
-}
-
-static const char *read_file(struct uma_root *root, int32_t pid, const char *file, size_t max, struct uma_text *into) {
+/* Empty where it cannot be read. */
+static void read_file(struct uma_root *root, int32_t pid, const char *file, size_t max, struct uma_text *into) {
     char path[64];
     (void)snprintf(path, sizeof path, "proc/%d/%s", pid, file);
-    return uma_root_read_unrecorded(root, path, max, into, NULL) < 0 || !into->data ? "" : into->data;
+    if (uma_root_read_unrecorded(root, path, max, into, NULL) < 0)
+        uma_text_reset(into);
+}
+
+static struct uma_u64 number_of(const struct uma_text *text, const char *key) {
+    return uma_lines_number(text->data ? text->data : "", text->length, key);
 }
 
 static struct uma_weight_progress look(struct uma_root *root, int32_t pid) {
     _cleanup_text_ struct uma_text io = { 0 }, status = { 0 };
-    const char *s = read_file(root, pid, "io", IO_MAX, &io);
-    struct uma_weight_progress progress = { .read = number_of(s, "rchar", 1), .storage = number_of(s, "read_bytes", 1) };
-    /* fs/proc/task_mmu.c: its kB are 1024 bytes */
-    progress.mapped = number_of(read_file(root, pid, "status", STATUS_MAX, &status), "RssFile", 1024);
+    read_file(root, pid, "io", IO_MAX, &io);
+    read_file(root, pid, "status", STATUS_MAX, &status);
+    struct uma_weight_progress progress = { number_of(&io, "rchar"), number_of(&io, "read_bytes"), number_of(&status, "RssFile") };
+    if (__builtin_mul_overflow(progress.mapped.value, UMA_KIB, &progress.mapped.value)) /* fs/proc/task_mmu.c: its kB are 1024 bytes */
+        progress.mapped = uma_no_u64(UMA_MALFORMED);
     return progress;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "cache/follow_parts.h"
+#include "observe/lines.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -60,17 +61,11 @@ const char *uma_follow_end_name(enum uma_follow_end end) {
 /* MemFree, the second line of meminfo. Between ticks the read takes some 3 us. */
 static void read_free(struct uma_follower *f) {
     char text[256];
-    ssize_t n = f->meminfo < 0 ? -1 : pread(f->meminfo, text, sizeof text - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-    const char *at = strstr(text, "MemFree:");
-    uint64_t kib;
-    if (!at)
+    ssize_t n = f->meminfo < 0 ? -1 : pread(f->meminfo, text, sizeof text, 0);
+    struct uma_u64 kib = n > 0 ? uma_lines_number(text, (size_t)n, "MemFree") : uma_no_u64(UMA_FAILED);
+    if (!uma_usable(kib.validity))
         return;
-    at += strlen("MemFree:");
-    at += strspn(at, " ");
-    if (!uma_parse_u64(at, at + strlen(at), &kib))
-        return;
-    f->free = kib * UMA_KIB;
+    f->free = kib.value * UMA_KIB;
     if (f->report.lowest_free.validity != UMA_KNOWN || f->free < f->report.lowest_free.value)
         f->report.lowest_free = (struct uma_u64){ f->free, UMA_KNOWN };
 }

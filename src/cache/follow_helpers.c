@@ -16,14 +16,19 @@ enum {
     HELPERS_MAX = 1024, /* one of each process of the job */
     BACKLOG = 128,      /* processes that start between two looks */
     ANSWER_MS = 1000,   /* a helper waits for the job's memory lock at most; one that takes longer is stopped, in a debugger or wrong */
-    UNGREETED_MAX = 64
+};
+
+struct helper {
+    int fd;
+    pid_t pid;
+    bool greeted;
 };
 
 struct uma_follow_helpers {
     int listening;
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     size_t n;
-    struct uma_follow_helper list[HELPERS_MAX];
+    struct helper list[HELPERS_MAX];
 };
 
 int uma_follow_helpers_listen(const char *folder, struct uma_follow_helpers **ret_helpers, struct uma_error *err) {
@@ -71,7 +76,7 @@ static void drop(struct uma_follow_helpers *helpers, size_t i) {
 /* The first message of each. */
 static void greet(struct uma_follow_helpers *helpers) {
     for (size_t i = helpers->n; i-- > 0;) {
-        struct uma_follow_helper *helper = &helpers->list[i];
+        struct helper *helper = &helpers->list[i];
         if (helper->greeted)
             continue;
         struct uma_window_hello hello;
@@ -95,7 +100,7 @@ void uma_follow_helpers_accept(struct uma_follow_helpers *helpers) {
             (void)close(fd);
             continue;
         }
-        helpers->list[helpers->n++] = (struct uma_follow_helper){ .fd = fd, .pid = peer.pid };
+        helpers->list[helpers->n++] = (struct helper){ .fd = fd, .pid = peer.pid };
     }
     greet(helpers);
 }

@@ -2,6 +2,7 @@
 /* The processes of the job, and the cheap numbers that say whether anything moved. */
 #include "base/units.h"
 #include "cache/follow_parts.h"
+#include "observe/lines.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -38,16 +39,6 @@ static ssize_t read_small(int fd, char text[SMALL_FILE_MAX]) {
         return -errno;
     text[n] = '\0';
     return n;
-}
-
-/* The number behind `key` in text of "key: number" lines. */
-static bool number_of(const char *text, const char *key, uint64_t *ret_value) {
-    const char *at = strstr(text, key);
-    if (!at)
-        return false;
-    at += strlen(key);
-    at += strspn(at, " \t");
-    return uma_parse_u64(at, at + strlen(at), ret_value) != NULL;
 }
 
 /* ---- who belongs to it --------------------------------------------------------------------------------------- */
@@ -185,9 +176,10 @@ void uma_follow_job_end(struct uma_follower *f) {
 static void read_shmem(struct uma_follow_process *process) {
     _cleanup_close_ int fd = open_proc(process->pid, "status");
     char text[SMALL_FILE_MAX];
-    uint64_t kib;
-    if (fd >= 0 && read_small(fd, text) > 0 && number_of(text, "RssShmem:", &kib))
-        process->shmem = kib * UMA_KIB;
+    ssize_t n = fd >= 0 ? read_small(fd, text) : -1;
+    struct uma_u64 kib = n > 0 ? uma_lines_number(text, (size_t)n, "RssShmem") : uma_no_u64(UMA_FAILED);
+    if (uma_usable(kib.validity))
+        process->shmem = kib.value * UMA_KIB;
 }
 
 /* statm: pages of size, resident, shared (file pages and shared memory) */
@@ -224,14 +216,15 @@ static bool read_statm(struct uma_follower *f, struct uma_follow_process *proces
 /* io: rchar, bytes that read(2) and its kin gave, from the page cache or not. Other things are read too: it is only a hint. */
 static bool read_io(struct uma_follow_process *process) {
     char text[SMALL_FILE_MAX];
-    uint64_t rchar;
-    if (process->io < 0 || read_small(process->io, text) <= 0 || !number_of(text, "rchar:", &rchar))
+    ssize_t n = process->io >= 0 ? read_small(process->io, text) : -1;
+    struct uma_u64 rchar = n > 0 ? uma_lines_number(text, (size_t)n, "rchar") : uma_no_u64(UMA_FAILED);
+    if (!uma_usable(rchar.validity))
         return false;
     uint64_t before = process->rchar; /* 0 at first: all that it ever read may have been weights */
-    process->rchar = rchar;
-    if (rchar <= before)
+    process->rchar = rchar.value;
+    if (rchar.value <= before)
         return false;
-    process->unexplained_rchar += rchar - before;
+    process->unexplained_rchar += rchar.value - before;
     return true;
 }
 

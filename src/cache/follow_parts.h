@@ -97,12 +97,6 @@ struct uma_followed {
     struct uma_follow_limiter residency, sweep;
 };
 
-struct uma_follow_helper {
-    int fd;
-    pid_t pid;
-    bool greeted;
-};
-
 struct uma_follower {
     const struct uma_follow_options *options;
     struct uma_follow_report report;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/units.h"
+#include "base/values.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,6 +124,22 @@ static inline bool uma_whole_u64(const char *s, const char *end, uint64_t *ret_v
         return false;
     *ret_value = v;
     return true;
+}
+
+/*
+ * The number that the line "KEY:   123 ..." begins with in a text of such lines (meminfo, /proc/PID/io, status); what stands behind it is not looked at.
+ * UMA_ABSENT: no such line; UMA_MALFORMED: no number there.
+ */
+static inline struct uma_u64 uma_lines_number(const char *text, size_t length, const char *key) {
+    size_t n = strlen(key);
+    for (struct uma_lines lines = uma_lines_of(text, length); uma_lines_next(&lines);) {
+        if (!uma_starts_with(lines.line, lines.stop, key, n) || lines.line + n == lines.stop || lines.line[n] != ':')
+            continue;
+        uint64_t value;
+        bool is_number = uma_parse_u64(uma_skip_blanks(lines.line + n + 1, lines.stop), lines.stop, &value) != NULL;
+        return is_number ? uma_known_u64(value) : uma_no_u64(UMA_MALFORMED);
+    }
+    return uma_no_u64(UMA_ABSENT);
 }
 
 /* "123 kB" as bytes (the kernel's kB is 1024 bytes); false when it is anything else or does not fit. */

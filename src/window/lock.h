@@ -19,7 +19,7 @@ struct window_lock {
 enum window_holder { WINDOW_NOBODY, WINDOW_PROGRAM, WINDOW_HELPER };
 
 /*
- * false: the lock was not taken, because this very thread holds it (a signal handler) or whoever of the program holds it has not moved for two seconds (a thread
+ * false: the lock was not taken, because this very thread holds it (a signal handler) or whoever of the program holds it has not moved for 0.2 s and more (a thread
  * that was cancelled): the lock is marked spoilt, and the caller goes on without touching the book. The helper's holding is always waited for: it ends.
  */
 bool window_lock_by_program(struct window_lock *lock);

@@ -66,8 +66,24 @@ static void numbers(void **state) {
     assert_false(uma_whole_u64(negative, negative + sizeof(negative) - 1, &v));
 }
 
+static void numbers_by_key(void **state) {
+    (void)state;
+    static const char text[] = "rchar: 5\nMemFree:   \t123 kB\r\nMemFreeX: 7\nEmpty:\nword: x\nlast: 18446744073709551615";
+    size_t n = sizeof(text) - 1;
+    struct uma_u64 v = uma_lines_number(text, n, "MemFree");
+    assert_true(v.validity == UMA_KNOWN && v.value == 123);
+    assert_int_equal(uma_lines_number(text, n, "rchar").value, 5);
+    assert_int_equal(uma_lines_number(text, n, "char").validity, UMA_ABSENT); /* a key begins its line */
+    assert_int_equal(uma_lines_number(text, n, "MemFre").validity, UMA_ABSENT);
+    assert_int_equal(uma_lines_number(text, n, "Empty").validity, UMA_MALFORMED);
+    assert_int_equal(uma_lines_number(text, n, "word").validity, UMA_MALFORMED);
+    assert_true(uma_lines_number(text, n, "last").value == UINT64_MAX);
+    assert_int_equal(uma_lines_number(text, 4, "rchar").validity, UMA_ABSENT); /* cut: nothing behind the end is looked at */
+    assert_int_equal(uma_lines_number("", 0, "rchar").validity, UMA_ABSENT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(lists), cmocka_unit_test(line_ends), cmocka_unit_test(walk),
-                                        cmocka_unit_test(numbers) };
+                                        cmocka_unit_test(numbers), cmocka_unit_test(numbers_by_key) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
