@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/files/ollama_manifest.h"
 
+#include "observe/files/model_words.h"
 #include "observe/json_tree.h"
 
 #include <string.h>
@@ -27,22 +28,10 @@ static bool kind_of(const char *media_type, enum uma_ollama_kind *ret_kind) {
     return false;
 }
 
-/* "sha256:" or "sha256-" and 64 hexadecimal digits; nothing else may become part of a path. */
+/* "sha256:" or "sha256-" in small letters and 64 hexadecimal digits to the end; nothing else may become part of a path. */
 static bool digest_of(const char *text, char ret_digest[65]) {
-    if (strncmp(text, "sha256:", 7) != 0 && strncmp(text, "sha256-", 7) != 0)
-        return false;
-    text += 7;
-    if (strlen(text) != 64)
-        return false;
-    for (size_t i = 0; i < 64; i++) {
-        char c = text[i];
-        bool letter = (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-        if (!letter && !(c >= '0' && c <= '9'))
-            return false;
-        ret_digest[i] = (char)(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
-    }
-    ret_digest[64] = '\0';
-    return true;
+    struct uma_word word = { text, strlen(text) };
+    return strncmp(text, "sha256", 6) == 0 && word.length == 7 + 64 && uma_word_digest(word, ret_digest);
 }
 
 int uma_ollama_manifest_parse(const char *path, const char *text, size_t length, struct uma_ollama_layer ret_layers[UMA_OLLAMA_LAYERS_MAX],
