@@ -9,7 +9,6 @@
 #include "observe/files/open_file.h"
 #include "observe/files/stores.h"
 
-#include <fcntl.h>
 #include <string.h>
 
 /* For the names of one file's model; reset at each. */
@@ -201,11 +200,9 @@ int uma_eviction_listed(struct uma_eviction *e, const struct uma_cached_file *fi
         return uma_error_set(err, ENOMEM, "evicting %s", file->path);
     if (r == 0)
         return 0;
-    _cleanup_close_ int fd = uma_open_file_at(AT_FDCWD, file->path, true, &st);
+    _cleanup_close_ int fd = uma_cached_file_open(file, &st);
     if (fd < 0)
-        count_refused(e, fd);
-    else if ((uint64_t)st.st_dev != file->device || (uint64_t)st.st_ino != file->inode)
-        e->vanished++; /* its name is another file's by now */
+        count_refused(e, fd); /* vanished, too, where its name is another file's by now */
     else
         r = evict_open(e, fd, &st, file->path, file->model, err);
     e->seconds += (double)(uma_monotonic_ns() - start) / 1e9;

@@ -8,7 +8,6 @@
 #include "observe/files/page_cache.h"
 #include "observe/files/stores.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -154,9 +153,9 @@ struct uma_follow_others *uma_follow_others_free(struct uma_follow_others *other
 
 static uint64_t evict(const struct uma_follow_others *others, const struct uma_cached_file *file) {
     struct stat st;
-    _cleanup_close_ int fd = uma_open_file_at(AT_FDCWD, file->path, false, &st);
-    if (fd < 0 || st.st_ino != file->inode)
-        return 0; /* gone, or another file by now */
+    _cleanup_close_ int fd = uma_cached_file_open(file, &st);
+    if (fd < 0)
+        return 0;
     const struct uma_mount *mount = uma_mounts_of_device(&others->mounts, st.st_dev);
     struct uma_evict_options how = { .dirty = UMA_EVICT_LEAVE_DIRTY };
     struct uma_evict_receipt receipt;

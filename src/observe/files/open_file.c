@@ -8,13 +8,13 @@
 #include <stdio.h>
 
 /* O_NONBLOCK: a lease that another process holds on the file is not waited for (fcntl(2), F_SETLEASE). */
-enum { READ = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK };
+enum { READ = O_RDONLY | O_NOCTTY | O_NONBLOCK };
 
 /* O_NOATIME is for owners and CAP_FOWNER (open(2)); everybody else's open is refused with it, and is good without it. */
-static int open_quietly(int folder, const char *name, int flags) {
-    int fd = openat(folder, name, READ | O_NOATIME | flags);
+int uma_open_quietly(int folder, const char *name, int flags) {
+    int fd = openat(folder, name, flags | O_NOATIME | O_CLOEXEC);
     if (fd < 0 && errno == EPERM)
-        fd = openat(folder, name, READ | flags);
+        fd = openat(folder, name, flags | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
@@ -42,10 +42,10 @@ int uma_open_file_at(int folder, const char *name, bool follow, struct stat *ret
         return r;
     char again[32];
     (void)snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
-    _cleanup_close_ int fd = open_quietly(AT_FDCWD, again, 0);
+    _cleanup_close_ int fd = uma_open_quietly(AT_FDCWD, again, READ);
     /* no /proc here, as in a bare chroot: by name once more, and looked at once more */
     if (fd == -ENOENT && name[0] && access("/proc/self/fd", F_OK) < 0)
-        fd = open_quietly(folder, name, link_flag);
+        fd = uma_open_quietly(folder, name, READ | link_flag);
     if (fd < 0)
         return fd;
     r = refuse_unless_regular(fd, &st);
@@ -53,5 +53,16 @@ int uma_open_file_at(int folder, const char *name, bool follow, struct stat *ret
         return r;
     if (ret_st)
         *ret_st = st;
+    return TAKE_FD(fd);
+}
+
+int uma_cached_file_open(const struct uma_cached_file *file, struct stat *ret_st) {
+    struct stat st;
+    _cleanup_close_ int fd = uma_open_file_at(AT_FDCWD, file->path, true, &st);
+    if (fd < 0)
+        return fd;
+    if ((uint64_t)st.st_dev != file->device || (uint64_t)st.st_ino != file->inode)
+        return -ESTALE;
+    *ret_st = st;
     return TAKE_FD(fd);
 }

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "uma_page_cache.h"
+
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -15,3 +17,12 @@
  * The descriptor, or -errno: -EISDIR a folder, -ENXIO a FIFO, socket or device. *ret_st (NULL: not wanted) is the open file's, never an earlier one's.
  */
 int uma_open_file_at(int folder, const char *name, bool follow, struct stat *ret_st);
+
+/* A file of a listing, when its path still leads to that very file; -ESTALE: to another one by now. */
+int uma_cached_file_open(const struct uma_cached_file *file, struct stat *ret_st);
+
+/*
+ * openat(2), close on exec, with O_NOATIME where that may be had: a folder or file that is looked at keeps its time of last use. The descriptor or -errno. It opens
+ * whatever `name` is: for names that were looked at before, and for folders.
+ */
+int uma_open_quietly(int folder, const char *name, int flags);

@@ -60,20 +60,14 @@ static void walker_done(struct walker *w) {
 
 /* ---- opening ------------------------------------------------------------------------------------------------------ */
 
-/* O_NOATIME is only for the owner and CAP_FOWNER (open(2)): a folder or file that is looked at keeps its time of last use where that may be had. */
-static int open_quietly(int folder, const char *name, int flags) {
-    int fd = openat(folder, name, flags | O_NOATIME | O_CLOEXEC);
-    return fd >= 0 || errno != EPERM ? fd : openat(folder, name, flags | O_CLOEXEC);
-}
-
 /* stat(2) has just said that it is a regular file. One open: the steps that rule out all else (open_file.h) take three times as long, which 100,000 files feel. */
 int uma_walk_open(const struct uma_walk_entry *entry) {
     struct stat st;
     bool alone = entry->name[0] == '\0';
     _cleanup_close_ int fd = alone ? uma_open_file_at(entry->folder, "", false, NULL)
-                                   : open_quietly(entry->folder, entry->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+                                   : uma_open_quietly(entry->folder, entry->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
     if (fd < 0)
-        return alone ? fd : errno == ELOOP ? -ESTALE : -errno;
+        return !alone && fd == -ELOOP ? -ESTALE : fd;
     if (fstat(fd, &st) < 0)
         return -errno;
     return st.st_ino == entry->st->st_ino && st.st_dev == entry->st->st_dev && S_ISREG(st.st_mode) ? TAKE_FD(fd) : -ESTALE;
@@ -270,9 +264,9 @@ static int visit_folder(struct walker *w, int parent, const char *name) {
         w->counts->cut = true;
         return 0;
     }
-    int fd = open_quietly(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
+    int fd = uma_open_quietly(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
-        count_failure(w, errno);
+        count_failure(w, -fd);
         return 0;
     }
     return enter(w, fd);
@@ -368,9 +362,9 @@ static int visit_alone(const struct uma_walk *walk, const char *path, struct uma
 }
 
 int uma_walk(const struct uma_walk *walk, const char *path, struct uma_walk_counts *counts, struct uma_error *err) {
-    int fd = open_quietly(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+    int fd = uma_open_quietly(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
     if (fd < 0)
-        return errno == ENOTDIR ? visit_alone(walk, path, counts, err) : uma_error_set(err, errno, "%s", path);
+        return fd == -ENOTDIR ? visit_alone(walk, path, counts, err) : uma_error_set(err, -fd, "%s", path);
     _cleanup_walker_ struct walker w = { .walk = walk, .counts = counts };
     struct stat st;
     find_real(&w, fd);
