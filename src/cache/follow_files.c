@@ -79,22 +79,39 @@ bool uma_follow_is_warm(const struct uma_followed *file, size_t chunk) {
     return !file->warm || (file->warm[chunk / 32] >> (chunk % 32) & 1u);
 }
 
-/* Which chunks lay in memory before the job came to them. */
+static void set_warm(struct uma_followed *file, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++)
+        file->warm[i / 32] |= UINT32_C(1) << (i % 32);
+}
+
+/*
+ * Which chunks lay in memory before the job came to them: half of it or more. Asked by halves, as most files are in memory as a whole, or not at all; the stack
+ * is deep enough for 8 million chunks.
+ */
 static void note_warmth(const struct uma_follower *f, struct uma_followed *file) {
-    struct uma_residency whole;
-    uma_residency_read(file->fd, &file->st, file->kind, 0, 0, &whole);
-    file->resident = whole.resident;
-    if (!uma_usable(whole.resident.validity))
-        return;
+    struct uma_residency part;
+    uma_residency_read(file->fd, &file->st, file->kind, 0, 0, &part);
+    file->resident = part.resident;
     size_t n = file->state->n_chunks;
-    file->warm = calloc(n / 32 + 1, sizeof *file->warm);
-    for (size_t i = 0; file->warm && whole.resident.value && i < n; i++) {
-        uint32_t length = uma_follow_chunk_length(&f->window, file->state, i);
-        struct uma_residency part = { .resident = { length, UMA_KNOWN } };
-        if (whole.resident.value < file->state->size)
-            uma_residency_read(file->fd, &file->st, file->kind, (uint64_t)i * f->window.chunk, length, &part);
-        if (!uma_usable(part.resident.validity) || part.resident.value >= length / 2)
-            file->warm[i / 32] |= UINT32_C(1) << (i % 32);
+    file->warm = uma_usable(part.resident.validity) ? calloc(n / 32 + 1, sizeof *file->warm) : NULL;
+    struct span {
+        size_t from, to;
+    } stack[64] = { { 0, n } };
+    for (size_t depth = file->warm ? 1 : 0; depth;) {
+        struct span span = stack[--depth];
+        uint64_t start = (uint64_t)span.from * f->window.chunk, end = MIN_OF((uint64_t)span.to * f->window.chunk, file->state->size);
+        uma_residency_read(file->fd, &file->st, file->kind, start, end - start, &part);
+        bool known = uma_usable(part.resident.validity);
+        if (known && part.resident.value == 0)
+            continue;
+        if (!known || part.resident.value >= end - start || span.to - span.from == 1) {
+            if (!known || part.resident.value >= (end - start) / 2)
+                set_warm(file, span.from, span.to);
+            continue;
+        }
+        size_t middle = span.from + (span.to - span.from) / 2;
+        stack[depth++] = (struct span){ middle, span.to };
+        stack[depth++] = (struct span){ span.from, middle };
     }
 }
 
