@@ -5,10 +5,9 @@ The kernel of a machine may page out cold cache at any time, so a test fills, as
 """
 
 import atexit
-import ctypes
+import contextlib
 import functools
 import json
-import mmap
 import os
 import shutil
 import subprocess
@@ -17,26 +16,16 @@ import tempfile
 
 from harness import Skip
 
-PAGE = mmap.PAGESIZE
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from disk import PAGE, cached, disk_places  # noqa: E402,F401
+
 MIB = 1 << 20
-# statfs(2), f_type: file systems whose pages are the file, or whose pages are another file's
-NO_DISK = {0x01021994: "tmpfs", 0x858458F6: "ramfs", 0x794C7630: "overlay"}
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def file_system(path):
-    """f_type of statfs(2): the first word of struct statfs on every 64-bit Linux."""
-    buffer = (ctypes.c_ulong * 32)()
-    assert _libc.statfs(os.fsencode(path), buffer) == 0, os.strerror(ctypes.get_errno())
-    return buffer[0]
 
 
 def disk_folder(need=64 * MIB):
     """A folder on a disk, removed at the end. Skips where there is none with room."""
-    for base in (tempfile.gettempdir(), "/var/tmp", os.path.expanduser("~"), os.getcwd()):
-        if not os.path.isdir(base) or not os.access(base, os.W_OK) or file_system(base) in NO_DISK:
-            continue
+    for base in disk_places(overlay=False):
         if shutil.disk_usage(base).free < 2 * need:
             continue
         folder = os.path.realpath(tempfile.mkdtemp(prefix="umactl-cache-", dir=base))
@@ -101,27 +90,6 @@ def dirty(path, size):
     return path
 
 
-def cached(path):
-    """Bytes of a file's pages in the cache by mincore(2): an independent answer, true for the owner."""
-    size = os.path.getsize(path)
-    if size == 0:
-        return 0
-    _libc.mmap.restype = ctypes.c_void_p
-    _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-    _libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-    _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    fd = os.open(path, os.O_RDONLY)
-    address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-    os.close(fd)
-    assert address not in (None, ctypes.c_void_p(-1).value)
-    pages = (size + PAGE - 1) // PAGE
-    vector = (ctypes.c_ubyte * pages)()
-    r = _libc.mincore(address, size, vector)
-    _libc.munmap(address, size)
-    assert r == 0
-    return sum(v & 1 for v in vector) * PAGE
-
-
 def fincore(paths):
     """Resident bytes of each file as util-linux says; Skip where it is not installed."""
     if not shutil.which("fincore"):
@@ -176,3 +144,14 @@ def nobody():
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         raise Skip("needs root and setpriv")
     return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]
+
+
+@contextlib.contextmanager
+def memory_file():
+    """A file of 1 MiB in /dev/shm: its pages are the file."""
+    if not os.path.ismount("/dev/shm") or not os.access("/dev/shm", os.W_OK):
+        raise Skip("there is no /dev/shm")
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="umactl-test-") as f:
+        f.write(b"x" * MIB)
+        f.flush()
+        yield f

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from cache_support import MIB, PAGE, Mapper, by_path, cached, fill, fincore, nobody, place, put
+from cache_support import MIB, PAGE, Mapper, by_path, cached, fill, fincore, memory_file, nobody, place, put
 from harness import (BYTES, COUNT, NUMBER, Skip, Terminal, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, machine,
                      main, on_terminal, or_null, run)
 
@@ -102,11 +102,7 @@ def _():
 
 @case("tmpfs is memory, not cache")
 def _():
-    if not os.path.ismount("/dev/shm") or not os.access("/dev/shm", os.W_OK):
-        raise Skip("there is no /dev/shm")
-    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="umactl-test-") as f:
-        f.write(b"x" * MIB)
-        f.flush()
+    with memory_file() as f:
         d = listing("--path", f.name)
         equal(by_path(d)[f.name]["kind"], "memory")
         text = run("cache", "--path", f.name, "--limit", "0").expect(0).out

@@ -9,11 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from cache_support import MIB, PAGE, Mapper, by_path, cached, dirty, fill, nobody, place, put
+from cache_support import MIB, PAGE, Mapper, by_path, cached, dirty, fill, memory_file, nobody, place, put
 from harness import (BYTES, COUNT, NUMBER, Skip, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, main, or_null, run)
 
 FILE = {"path": str, "model": or_null(str), "size": BYTES, "resident": or_null(BYTES), "dirty": or_null(BYTES), "mapped_by": or_null([COUNT]),
@@ -203,11 +202,7 @@ def _():
 
 @case("memory files are left alone, and that is said: exit 1")
 def _():
-    if not os.path.ismount("/dev/shm") or not os.access("/dev/shm", os.W_OK):
-        raise Skip("there is no /dev/shm")
-    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="umactl-test-") as f:
-        f.write(b"x" * MIB)
-        f.flush()
+    with memory_file() as f:
         d = evict(f.name, code=1)
         equal((d["counts"]["memory_files"], d["counts"]["memory_bytes"], d["files"]), (1, MIB, []))
         contains(run("cache", "evict", f.name).expect(1).out, "the pages are the file")

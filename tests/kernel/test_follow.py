@@ -4,7 +4,6 @@
 
 Other programs on the machine take the processor from the follower; an attempt that is off is made again, at most three times.
 """
-import ctypes
 import json
 import os
 import shutil
@@ -15,6 +14,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from disk import cached, disk_places  # noqa: E402
+
 UMACTL, JOB, REFUSE = os.environ["UMACTL"], os.environ["UMA_FOLLOW_JOB"], os.environ["UMA_REFUSE"]
 MIB = 1 << 20
 SIZE, WINDOW = 256 * MIB, 32 * MIB
@@ -23,41 +26,10 @@ PEAK = 1.3
 # Out of order the kernel reads ahead of every jump, 8 MiB here for 2 MiB that are copied: unread parts are in memory, and are not evicted.
 PEAK_OUT_OF_ORDER = 1.6
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-TMPFS, RAMFS = 0x01021994, 0x858458F6
-LIBC = ctypes.CDLL(None, use_errno=True)
-LIBC.mmap.restype = ctypes.c_void_p
-LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
 
 
 class Skip(Exception):
     pass
-
-
-def filesystem(path):
-    buffer = ctypes.create_string_buffer(256)
-    LIBC.statfs(os.fsencode(path), buffer)
-    return struct.unpack_from("l", buffer)[0]
-
-
-def real_disk():
-    for place in (tempfile.gettempdir(), "/var/tmp", os.getcwd()):
-        if os.access(place, os.W_OK) and filesystem(place) not in (TMPFS, RAMFS):
-            return place
-    return None
-
-
-def resident(path):
-    """Bytes in the page cache, by mincore(2)."""
-    page = os.sysconf("SC_PAGESIZE")
-    with open(path, "rb") as f:
-        size = os.fstat(f.fileno()).st_size
-        at = LIBC.mmap(None, size, 1, 1, f.fileno(), 0)
-        pages = ctypes.create_string_buffer((size + page - 1) // page)
-        assert LIBC.mincore(at, size, pages) == 0
-        LIBC.munmap(at, size)
-    return sum(b & 1 for b in pages.raw) * page
 
 
 def make(path, size, owner=None):
@@ -100,7 +72,7 @@ class Loaded:
                     assert job.stdout.readline() == b"written\n"
                 self.said = b"" if mode == "inplace" or stop else job.stdout.readline() if mode != "private" else b""
                 out, err = follow.communicate(timeout=30)
-                self.left = resident(path)
+                self.left = cached(path)
                 if mode == "private":
                     job.stdin.write(b"g")
                     job.stdin.flush()
@@ -228,7 +200,7 @@ def test_keep_free():
     loaded = Loaded("shared", Loaded.file, True, options=("--window", str(WINDOW), "--keep-free", "1T"), environment={"HF_HUB_CACHE": hub})
     assert loaded.said == b"copied ok\n"
     # Folders of other models on this machine may be in the cache as well: they are idle weights too.
-    assert resident(other) == 0, "the model that nobody uses is still in the page cache"
+    assert cached(other) == 0, "the model that nobody uses is still in the page cache"
     assert loaded.report["kept_free"] >= 64 * MIB, loaded.report
 
 
@@ -266,7 +238,7 @@ def attempt(case):
 
 
 def main():
-    where = real_disk()
+    where = next(disk_places(), None)
     if not where or os.geteuid() != 0 or not shutil.which("setpriv"):
         print("1..0 # SKIP needs root, setpriv and a folder on a disk")
         return 0

@@ -15,11 +15,14 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from disk import TMPFS, file_system  # noqa: E402
+
 UMACTL = os.environ["UMACTL"]
 GIB = 1 << 30
 MOST = 64 * GIB  # filling more takes minutes
 NAME = "Made-Up/Freshly-Copied-99B"
-TMPFS_MAGIC = 0x01021994
 
 
 def meminfo():
@@ -110,8 +113,7 @@ def skip_reason(folder):
         return "filling the memory of a machine this large takes too long"
     if memory["MemAvailable"] < memory["MemTotal"] * 4 // 5:
         return "less than four fifths of the memory are available"
-    kind = subprocess.run(["stat", "-f", "-c", "%t", folder], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    if int(kind, 16) == TMPFS_MAGIC:
+    if file_system(folder) == TMPFS:
         return "the folder for temporary files is in memory"
     return None
 

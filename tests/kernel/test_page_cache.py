@@ -13,11 +13,14 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from disk import disk_places  # noqa: E402
+
 LIST = os.environ["UMA_PAGE_CACHE_LIST"]
 MIB = 1 << 20
 PAGE = os.sysconf("SC_PAGESIZE")
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-TMPFS_MAGIC = 0x01021994
 
 
 def read_list(*arguments, before=(), env=None):
@@ -270,23 +273,15 @@ def test_many(folder):
 TESTS = [test_fincore, test_nobody, test_once, test_overlay, test_container, test_memory, test_fuse, test_store, test_device, test_many]
 
 
-def real_folder():
-    """A folder on a disk: of tmpfs nothing can be dropped."""
-    for base in (tempfile.gettempdir(), "/var/tmp", os.getcwd()):
-        out = subprocess.run(["stat", "-f", "-c", "%t", base], stdout=subprocess.PIPE, check=False).stdout
-        if out.strip() and int(out, 16) != TMPFS_MAGIC:
-            return tempfile.mkdtemp(prefix="uma-page-cache-", dir=base)
-    return None
-
-
 def main():
     if os.geteuid() != 0 or not shutil.which("fincore"):
         print("1..0 # SKIP needs root and fincore of util-linux")
         return
-    folder = real_folder()
-    if not folder:
+    where = next(disk_places(), None)
+    if not where:
         print("1..0 # SKIP no folder on a disk")
         return
+    folder = tempfile.mkdtemp(prefix="uma-page-cache-", dir=where)
     print(f"1..{len(TESTS)}")
     failed = False
     try:

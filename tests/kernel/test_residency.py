@@ -18,6 +18,10 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from disk import disk_places  # noqa: E402
+
 TOOL, REFUSE, FUSE_FILE = os.environ["UMA_CACHETOOL"], os.environ["UMA_REFUSE"], os.environ["UMA_FUSE_FILE"]
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
@@ -521,11 +525,6 @@ CASES = [plain, with_readahead, half_mapped, locked, dirty, dirty_left, in_memor
 MOUNTING = [read_only_mount, overlay, read_only_image, block_device, fuse]
 
 
-def on_a_disk(folder):
-    kind = subprocess.run(["stat", "-f", "-c", "%T", folder], stdout=subprocess.PIPE, check=False).stdout.decode().strip()
-    return os.access(folder, os.W_OK) and kind not in ("", "tmpfs", "ramfs", "overlayfs") and "UNKNOWN" not in kind
-
-
 def own_mounts():
     return IS_ROOT and LIBC.unshare(CLONE_NEWNS) == 0 and LIBC.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) == 0
 
@@ -555,7 +554,7 @@ def run(case, number, disk):
 def main():
     chosen = [case for case in CASES + MOUNTING if len(sys.argv) == 1 or case.__name__ in sys.argv[1:]]
     print(f"1..{len(chosen)}")
-    disk = next((d for d in (tempfile.gettempdir(), "/var/tmp", os.getcwd()) if on_a_disk(d)), None)
+    disk = next(disk_places(overlay=False), None)
     mounts = own_mounts()
     good = True
     for number, case in enumerate(chosen, 1):

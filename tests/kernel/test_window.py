@@ -16,6 +16,10 @@ import sys
 import tempfile
 import traceback
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from disk import TMPFS, disk_places, file_system  # noqa: E402
+
 LIBRARY, JOB = os.environ["UMA_WINDOW_LIBRARY"], os.environ["UMA_WINDOW_JOB"]
 PAGE, MIB = os.sysconf("SC_PAGESIZE"), 1 << 20
 SIZE = 32 * MIB
@@ -23,32 +27,17 @@ RANGES = 64
 OK, NOT_MAPPED, PRIVATE_WRITABLE, LOCKED, FAILED = range(5)
 NOBODY = 65534
 EPERM, EINVAL = 1, 22
-TMPFS, RAMFS = 0x01021994, 0x858458F6
 
 
 class Skip(Exception):
     pass
 
 
-def filesystem(path):
-    buffer = ctypes.create_string_buffer(256)
-    ctypes.CDLL(None, use_errno=True).statfs(os.fsencode(path), buffer)
-    return struct.unpack_from("l", buffer)[0]
-
-
-def real_disk():
-    """A place for files whose cache can be evicted."""
-    for place in (tempfile.gettempdir(), "/var/tmp", os.getcwd()):
-        if os.access(place, os.W_OK) and filesystem(place) not in (TMPFS, RAMFS):
-            return place
-    return None
-
-
 class Place:
     """A folder with the library, the program and a file, where others may read and run them."""
 
     def __init__(self):
-        where = real_disk()
+        where = next(disk_places(), None)
         if not where:
             print("1..0 # SKIP no folder on a disk to write to")
             sys.exit(0)
@@ -205,7 +194,7 @@ def nothing_before(place):
 
 def memory_file(place):
     """a file that is memory itself starts nothing"""
-    if filesystem("/dev/shm") != TMPFS or not os.access("/dev/shm", os.W_OK):
+    if file_system("/dev/shm") != TMPFS or not os.access("/dev/shm", os.W_OK):
         raise Skip("no tmpfs at /dev/shm")
     with tempfile.NamedTemporaryFile(dir="/dev/shm") as f, Job(place) as job:
         f.truncate(SIZE)
