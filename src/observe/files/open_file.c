@@ -57,7 +57,7 @@ int uma_open_file_at(int folder, const char *name, bool follow, struct stat *ret
 }
 
 int uma_cached_file_open(const struct uma_cached_file *file, struct stat *ret_st) {
-    struct stat st;
+    struct stat st = { 0 };
     _cleanup_close_ int fd = uma_open_file_at(AT_FDCWD, file->path, true, &st);
     if (fd < 0)
         return fd;
