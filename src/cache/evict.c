@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/units.h"
 #include "cache/receipts.h"
-#include "cache/seen.h"
+#include "observe/files/file_ids.h"
 #include "observe/files/magic.h"
 #include "observe/files/open_file.h"
 #include "observe/files/stores.h"
@@ -19,7 +19,7 @@ enum { SCRATCH_MAX = 1024 * 1024 };
 enum { STOP = 1 };
 
 int uma_eviction_init(struct uma_eviction *ret_eviction, const struct uma_eviction_options *options, struct uma_error *err) {
-    struct uma_eviction e = { .options = *options, .scratch = uma_arena_new(SCRATCH_MAX), .seen = uma_seen_new() };
+    struct uma_eviction e = { .options = *options, .scratch = uma_arena_new(SCRATCH_MAX), .seen = uma_file_ids_new() };
     if (!e.scratch || !e.seen) {
         uma_eviction_done(&e);
         return uma_error_set(err, ENOMEM, "evicting");
@@ -31,7 +31,7 @@ int uma_eviction_init(struct uma_eviction *ret_eviction, const struct uma_evicti
 void uma_eviction_done(struct uma_eviction *e) {
     uma_receipts_free(e);
     e->scratch = uma_arena_free(e->scratch);
-    e->seen = uma_seen_free(e->seen);
+    e->seen = uma_file_ids_free(e->seen);
     e->blob_names = uma_blob_names_free(e->blob_names);
 }
 
@@ -133,7 +133,7 @@ static int evict_entry(void *userdata, const struct uma_walk_entry *entry) {
         e->smaller++;
         return 0;
     }
-    int r = uma_seen_add(e->seen, (uint64_t)entry->st->st_dev, (uint64_t)entry->st->st_ino);
+    int r = uma_file_ids_add(e->seen, (uint64_t)entry->st->st_dev, (uint64_t)entry->st->st_ino, 0);
     if (r < 0)
         return uma_error_set(tree->err, ENOMEM, "evicting %s", entry->path);
     if (r == 0)
@@ -195,7 +195,7 @@ int uma_eviction_listed(struct uma_eviction *e, const struct uma_cached_file *fi
     struct stat st;
     if (stopped(e) || !file->path)
         return 0;
-    int r = uma_seen_add(e->seen, file->device, file->inode);
+    int r = uma_file_ids_add(e->seen, file->device, file->inode, 0);
     if (r < 0)
         return uma_error_set(err, ENOMEM, "evicting %s", file->path);
     if (r == 0)

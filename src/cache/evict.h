@@ -56,7 +56,7 @@ struct uma_eviction {
     double seconds;
     /* private */
     struct uma_arena *scratch;
-    struct uma_seen *seen;
+    struct uma_file_ids *seen; /* of no value: which files were met */
     uint64_t kind_device;
     enum uma_filesystem_kind kind;
     int64_t told_ns;

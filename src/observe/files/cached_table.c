@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Three parts: a hash of all files that were seen (open addressing, at most half full), the files that are kept in slots that do not move, and, once there are
+ * Three parts: the numbers of all files that were seen, the files that are kept in slots that do not move, and, once there are
  * `files_max` of them, a heap of slots with the least valuable on top, which a better one replaces.
  */
 #include "observe/files/cached_table.h"
 
 #include "base/values.h"
+#include "observe/files/file_ids.h"
 #include "observe/files/page_cache_order.h"
 #include "observe/intern.h"
 
 #include <string.h>
 
-enum { FIRST_SLOTS = 1024, FIRST_ITEMS = 256 };
-/* In the hash: seen and not kept. */
+enum { FIRST_ITEMS = 256 };
+/* Seen and not kept. */
 #define NOWHERE UINT32_MAX
 /* Room for a name and for the names of models, each once. */
 #define MODELS_MAX ((size_t)1 << 20)
@@ -24,16 +25,10 @@ struct item {
     struct uma_cached_users users;
 };
 
-struct key {
-    uint64_t device, inode; /* both 0: a free slot; there is no inode 0 */
-};
-
 struct uma_cached_table {
     size_t files_max;
     bool resident_only;
-    struct key *keys;
-    uint32_t *item_of;
-    size_t n_keys, n_slots;
+    struct uma_file_ids *items_of; /* all files that were seen */
     struct item *items;
     size_t n_items, items_capacity;
     uint32_t *heap; /* NULL until there are files_max items */
@@ -48,11 +43,9 @@ struct uma_cached_table *uma_cached_table_new(size_t files_max, bool resident_on
         return NULL;
     t->files_max = MIN_OF(MAX_OF(files_max, (size_t)1), (size_t)NOWHERE - 1);
     t->resident_only = resident_only;
-    t->n_slots = FIRST_SLOTS;
-    t->keys = calloc(t->n_slots, sizeof(*t->keys));
-    t->item_of = calloc(t->n_slots, sizeof(*t->item_of));
+    t->items_of = uma_file_ids_new();
     t->lists = uma_arena_new(LISTS_MAX);
-    return t->keys && t->item_of && t->lists ? t : uma_cached_table_free(t);
+    return t->items_of && t->lists ? t : uma_cached_table_free(t);
 }
 
 static void item_done(struct item *item) {
@@ -76,8 +69,7 @@ struct uma_cached_table *uma_cached_table_free(struct uma_cached_table *table) {
     if (!table)
         return NULL;
     forget_files(table);
-    free(table->keys);
-    free(table->item_of);
+    (void)uma_file_ids_free(table->items_of);
     (void)uma_arena_free(table->lists);
     free(table);
     return NULL;
@@ -87,67 +79,16 @@ const struct uma_cached_sums *uma_cached_table_sums(const struct uma_cached_tabl
     return &table->sums;
 }
 
-/* ---- the hash --------------------------------------------------------------------------------------------------- */
-
-/* splitmix64's finalizer: inodes are small numbers in a row. */
-static uint64_t mix(uint64_t x) {
-    x ^= x >> 30;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    x ^= x >> 27;
-    x *= UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
-/* The slot where it is, or where it would be. */
-static size_t slot_of(const struct uma_cached_table *t, uint64_t device, uint64_t inode) {
-    size_t slot = mix(inode ^ mix(device)) & (t->n_slots - 1);
-    while ((t->keys[slot].device || t->keys[slot].inode) && (t->keys[slot].device != device || t->keys[slot].inode != inode))
-        slot = (slot + 1) & (t->n_slots - 1);
-    return slot;
-}
-
-static int grow(struct uma_cached_table *t) {
-    struct uma_cached_table old = *t;
-    struct key *keys = calloc(old.n_slots * 2, sizeof(*keys));
-    uint32_t *item_of = calloc(old.n_slots * 2, sizeof(*item_of));
-    if (!keys || !item_of) {
-        free(keys);
-        free(item_of);
-        return -ENOMEM;
-    }
-    t->keys = keys;
-    t->item_of = item_of;
-    t->n_slots = old.n_slots * 2;
-    for (size_t i = 0; i < old.n_slots; i++)
-        if (old.keys[i].device || old.keys[i].inode) {
-            size_t slot = slot_of(t, old.keys[i].device, old.keys[i].inode);
-            t->keys[slot] = old.keys[i];
-            t->item_of[slot] = old.item_of[i];
-        }
-    free(old.keys);
-    free(old.item_of);
-    return 0;
-}
+/* ---- which item a file has -------------------------------------------------------------------------------------- */
 
 int uma_cached_table_claim(struct uma_cached_table *table, uint64_t device, uint64_t inode) {
-    size_t slot = slot_of(table, device, inode);
-    if (table->keys[slot].device || table->keys[slot].inode)
-        return 0;
-    if (table->n_keys + 1 > table->n_slots / 2) {
-        if (grow(table) < 0)
-            return -ENOMEM;
-        slot = slot_of(table, device, inode);
-    }
-    table->keys[slot] = (struct key){ device, inode };
-    table->item_of[slot] = NOWHERE;
-    table->n_keys++;
-    return 1;
+    return uma_file_ids_add(table->items_of, device, inode, NOWHERE);
 }
 
 static void point_to(struct uma_cached_table *t, const struct uma_cached_file *file, uint32_t item) {
-    size_t slot = slot_of(t, file->device, file->inode);
-    if (file->inode && t->keys[slot].inode)
-        t->item_of[slot] = item;
+    uint32_t *item_of = file->inode ? uma_file_ids_find(t->items_of, file->device, file->inode) : NULL;
+    if (item_of)
+        *item_of = item;
 }
 
 /* ---- the heap --------------------------------------------------------------------------------------------------- */
@@ -276,10 +217,10 @@ static int merge(struct uma_arena *arena, size_t *n, const int32_t **list, size_
 
 int uma_cached_table_again(struct uma_cached_table *table, uint64_t device, uint64_t inode, const char *path, const char *filesystem,
                            const struct uma_cached_users *users) {
-    size_t slot = slot_of(table, device, inode);
-    if (!table->keys[slot].inode || table->item_of[slot] == NOWHERE)
+    const uint32_t *item_of = inode ? uma_file_ids_find(table->items_of, device, inode) : NULL;
+    if (!item_of || *item_of == NOWHERE)
         return 0;
-    struct item *item = &table->items[table->item_of[slot]];
+    struct item *item = &table->items[*item_of];
     if (path && strncmp(item->file.path, "/proc/", 6) == 0 && !item->file.deleted) {
         char *better = strdup(path);
         if (!better)
