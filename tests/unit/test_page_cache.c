@@ -74,6 +74,7 @@ static const char *model_of(const struct fixture *f, const char *path) {
 }
 
 static void test_tree(void **state) {
+    SKIP_UNDER_EMULATION();
     struct fixture *f = *state;
     put(f, "models/Qwen3-32B/model-00001-of-00002.safetensors");
     put(f, "models/Qwen3-32B/config.json");
@@ -142,6 +143,7 @@ static void test_ollama(void **state) {
 }
 
 static void test_bounds(void **state) {
+    SKIP_UNDER_EMULATION();
     struct fixture *f = *state;
     char path[32];
     for (unsigned i = 0; i < 50; i++) {
@@ -187,6 +189,7 @@ static void test_stopped(void **state) {
 }
 
 static void test_paths(void **state) {
+    SKIP_UNDER_EMULATION();
     struct fixture *f = *state;
     struct uma_error err = { 0 };
     put(f, "single");
@@ -207,6 +210,7 @@ static void test_paths(void **state) {
 
 /* This process is left out of those that use files; its child is not. */
 static void test_processes(void **state) {
+    SKIP_UNDER_EMULATION();
     struct fixture *f = *state;
     put(f, "used/model.safetensors");
     put(f, "gone.gguf");

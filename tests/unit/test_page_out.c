@@ -131,6 +131,7 @@ static void test_pages_leave_and_copies_stay(void **state) {
 }
 
 static void test_without_the_right(void **state) {
+    SKIP_UNDER_EMULATION();
     (void)state;
     struct child child = begin();
     if (geteuid() != 0) {

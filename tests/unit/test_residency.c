@@ -113,12 +113,14 @@ static void fallback(int code) {
 }
 
 static void missing(void **state) {
+    SKIP_UNDER_EMULATION();
     (void)state;
     fallback(ENOSYS);
 }
 
 /* A filter of system calls answers EPERM too: the file is ours, so that the kernel itself would not. */
 static void filtered(void **state) {
+    SKIP_UNDER_EMULATION();
     (void)state;
     fallback(EPERM);
 }
@@ -135,6 +137,7 @@ static void expect_unknown(enum uma_filesystem_kind kind, enum uma_validity vali
 
 /* mincore(2) would say that all is resident: it is not asked. */
 static void not_ours(void **state) {
+    SKIP_UNDER_EMULATION();
     (void)state;
     struct stat own = st;
     st.st_uid = geteuid() + 1;
@@ -155,6 +158,7 @@ static void not_ours(void **state) {
 
 /* cachestat(2) says 0 of any overlay file: it is not asked where that is known. */
 static void overlay(void **state) {
+    SKIP_UNDER_EMULATION();
     (void)state;
     struct uma_residency r;
     cachestat_calls = 0;
@@ -191,6 +195,7 @@ static void empty(void **state) {
 
 /* Page by page through 8 EiB would take centuries. */
 static void enormous(void **state) {
+    SKIP_UNDER_EMULATION();
     (void)state;
     struct stat own = st;
     st.st_size = INT64_MAX;
@@ -202,6 +207,7 @@ static void enormous(void **state) {
 
 /* A file that was shortened since it was looked at: no SIGBUS, and what is gone is not there. */
 static void shortened(void **state) {
+    SKIP_UNDER_EMULATION();
     (void)state;
     assert_int_equal(ftruncate(fd, (off_t)page), 0);
     for (int i = 0; i < 2; i++) {

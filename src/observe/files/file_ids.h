@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * file_ids.h - files by device and inode, each with a number of the caller's, so that one that is found under several names is known again: 20 bytes a file, and
+ * file_ids.h - files by device and inode, each with a number of the caller's, so that one that is found under several names is known again: 24 bytes a file, and
  * as much again free.
  */
 #pragma once
