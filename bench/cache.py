@@ -122,7 +122,7 @@ def bench_list(folder, umactl, files, apparent, rounds):
     commands = {
         "umactl cache --path": [umactl, "cache", "--path", tree],
         "umactl cache --path --json": [umactl, "cache", "--json", "--path", tree],
-        "vmtouch": [shutil.which("vmtouch"), "-m", "1T", tree],
+        "vmtouch": [shutil.which("vmtouch"), "-m", "1024G", tree],
     }
     times = {name: [] for name in commands}
     for _ in range(rounds):

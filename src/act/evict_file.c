@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "act/evict_file.h"
 
+#include "base/thread.h"
 #include "base/units.h"
 #include "base/values.h"
 #include "observe/files/magic.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 
 /* 5 ms for 64 MiB in pages of 4 KiB, 0.2 ms in large folios: as fast as in one piece (measured). A file of any apparent size has a bounded number of pieces. */
 #define PIECE (64 * UMA_MIB)
 enum { PIECES_MAX = 4096 };
+/*
+ * More than this is dropped by two threads: 1.5 times as fast as one, 9.7 beside 14.6 ms for 4 GiB in large folios, 324 beside 483 ms for 2 GiB in pages of 4 KiB
+ * (measured, 2 CPUs; more threads were not). To start one takes 0.1 ms.
+ */
+#define SHARED (512 * UMA_MIB)
 
 struct eviction {
     int fd;
@@ -45,9 +53,11 @@ int uma_evict_range(int fd, uint64_t offset, uint64_t length) {
     return -posix_fadvise(fd, (off_t)offset, (off_t)length, POSIX_FADV_DONTNEED);
 }
 
+#define REFUSED "taking it out of the page cache is refused"
+
 static int drop(const struct eviction *e, uint64_t offset, uint64_t length) {
     int r = uma_evict_range(e->fd, offset, length);
-    return r == 0 ? 0 : failed(e, -r, "taking it out of the page cache is refused");
+    return r == 0 ? 0 : failed(e, -r, REFUSED);
 }
 
 static void measure(const struct eviction *e, struct uma_residency *ret_residency) {
@@ -66,17 +76,52 @@ static uint64_t piece_of(uint64_t size, uint64_t page) {
     return piece;
 }
 
-/* All of the file; the last piece has no end, so that what was added meanwhile is in it. */
-static int drop_all(struct eviction *e, uint64_t resident) {
-    uint64_t piece = e->options->stop && resident > e->piece ? e->piece : UINT64_MAX;
-    for (uint64_t at = 0;; at += piece) {
-        if (stop(e))
-            return 0;
-        bool last = piece >= e->size || at >= e->size - piece;
-        int r = drop(e, at, last ? 0 : piece);
-        if (r < 0 || last)
-            return r;
+/* The pieces of a file, each dropped by the thread that takes it. */
+struct pieces {
+    int fd;
+    uint64_t piece, n;
+    atomic_uint_fast64_t next;
+    atomic_int code;
+    atomic_bool stop;
+};
+
+static bool drop_next(struct pieces *p) {
+    uint64_t i = atomic_fetch_add(&p->next, 1);
+    if (i >= p->n || atomic_load(&p->stop))
+        return false;
+    /* the last has no end, so that what was added meanwhile is in it */
+    int r = uma_evict_range(p->fd, i * p->piece, i + 1 < p->n ? p->piece : 0);
+    if (r < 0) {
+        atomic_store(&p->code, r);
+        atomic_store(&p->stop, true);
     }
+    return r == 0;
+}
+
+static void drop_others(void *userdata) {
+    while (drop_next(userdata))
+        ;
+}
+
+static bool has_another_cpu(void) {
+    cpu_set_t cpus;
+    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > 1;
+}
+
+static int drop_all(struct eviction *e, uint64_t resident) {
+    struct pieces p = { .fd = e->fd, .piece = e->piece, .n = 1 };
+    struct uma_thread helper;
+    if (resident > e->piece && e->size > 0 && (e->options->stop || resident > SHARED))
+        p.n = (e->size + e->piece - 1) / e->piece;
+    bool helped = p.n > 1 && resident > SHARED && has_another_cpu() && uma_thread_start(&helper, drop_others, &p) == 0;
+    while (!stop(e) && drop_next(&p))
+        ;
+    if (e->receipt->stopped)
+        atomic_store(&p.stop, true);
+    if (helped)
+        uma_thread_join(&helper);
+    int code = atomic_load(&p.code);
+    return code == 0 ? 0 : failed(e, -code, REFUSED);
 }
 
 /* ---- leaving what is dirty ---- */

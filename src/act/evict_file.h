@@ -2,7 +2,7 @@
 /*
  * evict_file.h - take one open file's clean pages out of the page cache, and say by measurement what that did. posix_fadvise(POSIX_FADV_DONTNEED): no privilege beyond
  * reading; pages that any process maps or locks stay, pages that are dirty stay until they are written. Never drops what is not on storage,
- * never truncates, never reads the file.
+ * never truncates, never reads the file. A large file is dropped by a second thread, too, which blocks every signal and is gone at the return.
  */
 #pragma once
 
@@ -23,7 +23,9 @@ enum uma_evict_dirty {
 
 struct uma_evict_options {
     enum uma_evict_dirty dirty;
-    bool (*stop)(void *userdata); /* asked before each piece of a large file (each some ten milliseconds of work); NULL */
+    bool (*stop)(
+        void *
+            userdata); /* asked before each piece of a large file (each some ten milliseconds of work), by the caller's thread alone; NULL */
     void *userdata;
 };
 

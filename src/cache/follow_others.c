@@ -2,14 +2,14 @@
 #include "cache/follow_others.h"
 
 #include "act/evict_file.h"
+#include "base/thread.h"
 #include "base/units.h"
 #include "observe/files/mounts.h"
 #include "observe/files/open_file.h"
 #include "observe/files/page_cache.h"
 #include "observe/files/stores.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +20,13 @@
 #define LIST_SECONDS 5.0
 /* Files by the hundred thousand, of some 300 bytes each. */
 #define ARENA_MAX (256 * UMA_MIB)
+/* For a list that is being read, at the end: it looks whether to go on at every file, but a disk may hang. */
+#define STOP_NS UMA_SECOND_NS
 
 struct uma_follow_others {
-    pthread_t thread;
+    struct uma_thread thread;
     bool running; /* started and not joined */
-    atomic_bool finished, cancel;
+    atomic_bool cancel;
     int64_t due_ns;
     struct uma_arena *arena;
     struct uma_page_cache cache;
@@ -90,7 +92,8 @@ static bool goes_on(void *userdata, uint64_t files, uint64_t resident_bytes, con
     return !atomic_load(&((struct uma_follow_others *)userdata)->cancel);
 }
 
-static void read_list(struct uma_follow_others *others) {
+static void read_list(void *userdata) {
+    struct uma_follow_others *others = userdata;
     _cleanup_root_ struct uma_root *root = NULL;
     struct uma_snapshot empty = { 0 };
     struct uma_page_cache cache;
@@ -107,13 +110,6 @@ static void read_list(struct uma_follow_others *others) {
     uma_snapshot_done(&empty);
 }
 
-static void *list_thread(void *userdata) {
-    struct uma_follow_others *others = userdata;
-    read_list(others);
-    atomic_store(&others->finished, true);
-    return NULL;
-}
-
 static void begin_list(struct uma_follow_others *others, int64_t now_ns) {
     others->due_ns = now_ns + LIST_EVERY_NS;
     free((void *)others->files);
@@ -122,16 +118,11 @@ static void begin_list(struct uma_follow_others *others, int64_t now_ns) {
     others->cache = (struct uma_page_cache){ 0 };
     others->mounts = (struct uma_mounts){ 0 };
     uma_arena_reset(others->arena);
-    atomic_store(&others->finished, false);
-    sigset_t all, before; /* signals are the program's to handle, in the thread that it chose */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    others->running = pthread_create(&others->thread, NULL, list_thread, others) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    others->running = uma_thread_start(&others->thread, read_list, others) == 0;
 }
 
-static void end_list(struct uma_follow_others *others) {
-    (void)pthread_join(others->thread, NULL);
+static void use_list(struct uma_follow_others *others) {
+    uma_thread_join(&others->thread);
     others->running = false;
     others->files = calloc(others->cache.n_files + 1, sizeof(const struct uma_cached_file *));
     others->n = others->files ? uma_follow_idle_weights(&others->cache, others->files) : 0;
@@ -141,8 +132,8 @@ struct uma_follow_others *uma_follow_others_free(struct uma_follow_others *other
     if (!others)
         return NULL;
     atomic_store(&others->cancel, true);
-    if (others->running)
-        end_list(others);
+    if (others->running && !uma_thread_stop(&others->thread, STOP_NS))
+        return NULL; /* the thread holds it, and both go when the process does */
     free((void *)others->files);
     others->arena = uma_arena_free(others->arena);
     free(others);
@@ -159,7 +150,13 @@ static uint64_t evict(const struct uma_follow_others *others, const struct uma_c
     const struct uma_mount *mount = uma_mounts_of_device(&others->mounts, st.st_dev);
     struct uma_evict_options how = { .dirty = UMA_EVICT_LEAVE_DIRTY };
     struct uma_evict_receipt receipt;
-    if (uma_evict_file(fd, &st, mount ? mount->kind : UMA_FILESYSTEM_LOCAL, &how, &receipt, NULL) < 0)
+    enum uma_filesystem_kind kind = mount ? mount->kind : UMA_FILESYSTEM_LOCAL;
+    int r = uma_evict_file(fd, &st, kind, &how, &receipt, NULL);
+    if (r == -EOPNOTSUPP) { /* the kernel does not tell what is dirty; what is, it writes, and keeps until then */
+        how.dirty = UMA_EVICT_WRITE_IF_DIRTY;
+        r = uma_evict_file(fd, &st, kind, &how, &receipt, NULL);
+    }
+    if (r < 0)
         return 0;
     return uma_usable(receipt.evicted.validity) ? receipt.evicted.value : 0;
 }
@@ -167,8 +164,8 @@ static uint64_t evict(const struct uma_follow_others *others, const struct uma_c
 uint64_t uma_follow_others_evict(struct uma_follow_others *others, uint64_t wanted, int64_t now_ns,
                                  bool (*spare)(void *userdata, const struct uma_cached_file *file), void *userdata, bool *ret_reading) {
     uint64_t gone = 0;
-    if (others->running && atomic_load(&others->finished))
-        end_list(others);
+    if (others->running && uma_thread_ended(&others->thread))
+        use_list(others);
     if (!others->running) {
         while (others->next < others->n && gone < wanted) {
             const struct uma_cached_file *file = others->files[others->next++];

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/gpu_watch.h"
 
+#include "base/thread.h"
 #include "base/units.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+/* For a reading that is under way; a driver that hangs must not hold the job's status back. */
+#define STOP_NS (UMA_SECOND_NS / 5)
 
 struct uma_gpu_watch {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    struct uma_thread thread;
     struct uma_observer *observer;
     unsigned what;
     double period;
-    bool stop, ended, folder;
-    struct uma_gpu_reading latest;
+    bool folder;
+    struct uma_gpu_reading latest; /* under the thread's lock */
 };
 
 /* What must not outlive its answer. */
@@ -68,28 +68,19 @@ struct uma_f64 uma_gpu_reading_age(const struct uma_gpu_reading *reading, int64_
                              UMA_KNOWN }; /* a clock that was set back makes nothing younger than now */
 }
 
-static void *observe(void *userdata) {
+static void observe(void *userdata) {
     struct uma_gpu_watch *watch = userdata;
     struct uma_snapshot snapshot = { 0 };
-    bool ready = uma_snapshot_init(&snapshot) == 0;
     int64_t next = uma_monotonic_ns();
-    (void)pthread_mutex_lock(&watch->lock);
-    while (ready && !watch->stop) {
-        (void)pthread_mutex_unlock(&watch->lock);
-        int r = uma_observer_read(watch->observer, watch->what, &snapshot, NULL);
-        (void)pthread_mutex_lock(&watch->lock);
-        if (r >= 0)
+    for (bool more = uma_snapshot_init(&snapshot) == 0; more; more = uma_thread_pause(&watch->thread, next)) {
+        if (uma_observer_read(watch->observer, watch->what, &snapshot, NULL) >= 0) {
+            (void)pthread_mutex_lock(&watch->thread.lock);
             uma_gpu_reading_update(&watch->latest, &snapshot, watch->folder);
+            (void)pthread_mutex_unlock(&watch->thread.lock);
+        }
         next = MAX_OF(next + (int64_t)(watch->period * 1e9), uma_monotonic_ns());
-        struct timespec until = { .tv_sec = next / 1000000000, .tv_nsec = next % 1000000000 };
-        while (!watch->stop && pthread_cond_timedwait(&watch->wake, &watch->lock, &until) == 0)
-            ;
     }
-    watch->ended = true;
-    (void)pthread_cond_signal(&watch->wake);
-    (void)pthread_mutex_unlock(&watch->lock);
     uma_snapshot_done(&snapshot);
-    return NULL;
 }
 
 struct uma_gpu_watch *uma_gpu_watch_start(const struct uma_observe_options *options, double period, bool by_process,
@@ -97,7 +88,6 @@ struct uma_gpu_watch *uma_gpu_watch_start(const struct uma_observe_options *opti
     struct uma_observe_options own = *options;
     _cleanup_free_
     struct uma_gpu_watch *watch = calloc(1, sizeof(*watch));
-    pthread_condattr_t monotonic;
     if (!watch) {
         (void)uma_error_set(err, ENOMEM, "watching the GPU");
         return NULL;
@@ -109,13 +99,8 @@ struct uma_gpu_watch *uma_gpu_watch_start(const struct uma_observe_options *opti
     watch->what = UMA_READ_GPU | UMA_READ_HEAT | (by_process ? UMA_READ_PROCESSES : 0);
     if (uma_observer_open(&own, &watch->observer, err) < 0)
         return NULL;
-    (void)pthread_mutex_init(&watch->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&watch->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
-    int r = pthread_create(&watch->thread, NULL, observe, watch);
-    if (r != 0) {
+    int r = uma_thread_start(&watch->thread, observe, watch);
+    if (r < 0) {
         (void)uma_observer_close(watch->observer);
         (void)uma_error_set(err, r, "watching the GPU: no thread");
         return NULL;
@@ -128,31 +113,15 @@ void uma_gpu_watch_latest(struct uma_gpu_watch *watch, struct uma_gpu_reading *r
         *ret_reading = (struct uma_gpu_reading){ 0 };
         return;
     }
-    (void)pthread_mutex_lock(&watch->lock);
+    (void)pthread_mutex_lock(&watch->thread.lock);
     *ret_reading = watch->latest;
-    (void)pthread_mutex_unlock(&watch->lock);
+    (void)pthread_mutex_unlock(&watch->thread.lock);
 }
 
 struct uma_gpu_watch *uma_gpu_watch_stop(struct uma_gpu_watch *watch) {
-    if (!watch)
-        return NULL;
-    int64_t until_ns = uma_monotonic_ns() + 200000000;
-    struct timespec until = { .tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000 };
-    (void)pthread_mutex_lock(&watch->lock);
-    watch->stop = true;
-    (void)pthread_cond_signal(&watch->wake);
-    while (!watch->ended && pthread_cond_timedwait(&watch->wake, &watch->lock, &until) == 0)
-        ;
-    bool ended = watch->ended;
-    (void)pthread_mutex_unlock(&watch->lock);
-    if (!ended) {
-        (void)pthread_detach(watch->thread); /* it holds `watch`; both go when the process does */
-        return NULL;
-    }
-    (void)pthread_join(watch->thread, NULL);
+    if (!watch || !uma_thread_stop(&watch->thread, STOP_NS))
+        return NULL; /* the thread holds `watch`, and both go when the process does */
     (void)uma_observer_close(watch->observer);
-    (void)pthread_cond_destroy(&watch->wake);
-    (void)pthread_mutex_destroy(&watch->lock);
     free(watch);
     return NULL;
 }

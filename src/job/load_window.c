@@ -1,35 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/load_window.h"
 
+#include "base/thread.h"
 #include "base/units.h"
 #include "job/load_text.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#define STOP_NS                                                                                                                            \
-    (2 * UMA_SECOND_NS) /* a tick of the following is a fraction of a second; a disk that hangs must not hold the job's status back */
+/* A tick of the following is a fraction of a second; a disk that hangs must not hold the job's status back. */
+#define STOP_NS (2 * UMA_SECOND_NS)
 
 struct uma_load_window {
     struct uma_load_window_options options;
     struct uma_window_helper helper;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    struct uma_thread thread;
     pid_t pid;
     atomic_bool stop;
-    bool running, ended, told; /* running, told: of the starting thread alone */
-    int result;
+    bool running, told; /* of the starting thread alone */
+    int result;         /* from here: the thread's until it has ended */
     struct uma_follow_report report;
     struct uma_error error;
 };
 
 struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_options *options, struct uma_run *run) {
-    pthread_condattr_t monotonic;
     if (!options->window && !options->keep_free)
         return NULL;
     run->load.asked = true;
@@ -41,11 +36,6 @@ struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_opt
         return NULL;
     }
     load->options = *options;
-    (void)pthread_mutex_init(&load->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&load->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
     uma_window_helper_prepare(options->helper, &load->helper);
     run->load.helper = load->helper.use;
     (void)snprintf(run->load.helper_note, sizeof(run->load.helper_note), "%s", load->helper.note);
@@ -68,7 +58,7 @@ static void tell(void *userdata, const char *text) {
         uma_job_tell("load window: %s", text);
 }
 
-static void *follow(void *userdata) {
+static void follow(void *userdata) {
     struct uma_load_window *load = userdata;
     struct uma_follow_options how = { .pid = load->pid,
                                       .window = load->options.window,
@@ -77,31 +67,17 @@ static void *follow(void *userdata) {
                                       .stop = stopped,
                                       .tell = tell,
                                       .userdata = load };
-    struct uma_follow_report report = { 0 };
-    struct uma_error error = { 0 };
-    int r = uma_follow(&how, &report, &error);
-    (void)pthread_mutex_lock(&load->lock);
-    load->result = r;
-    load->report = report;
-    load->error = error;
-    load->ended = true;
-    (void)pthread_cond_signal(&load->wake);
-    (void)pthread_mutex_unlock(&load->lock);
-    return NULL;
+    load->result = uma_follow(&how, &load->report, &load->error);
 }
 
 void uma_load_window_start(struct uma_load_window *load, pid_t pid) {
-    sigset_t all, before;
     if (!load)
         return;
     load->pid = pid;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it: signals are the main thread's affair */
-    int r = pthread_create(&load->thread, NULL, follow, load);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int r = uma_thread_start(&load->thread, follow, load);
     load->running = r == 0;
-    if (r != 0)
-        uma_job_tell("load window: no thread: %s; the job runs without it", strerror(r));
+    if (r < 0)
+        uma_job_tell("load window: no thread: %s; the job runs without it", strerror(-r));
 }
 
 static void copy_report(struct uma_run_load *to, const struct uma_load_window *load) {
@@ -132,14 +108,8 @@ static void copy_report(struct uma_run_load *to, const struct uma_load_window *l
     (void)snprintf(to->note, sizeof(to->note), "%s", r->note);
 }
 
-void uma_load_window_check(struct uma_load_window *load, struct uma_watch *watch) {
-    if (!load || !load->running || load->told)
-        return;
-    (void)pthread_mutex_lock(&load->lock);
-    bool ended = load->ended;
-    (void)pthread_mutex_unlock(&load->lock);
-    if (!ended)
-        return;
+/* Once it has ended. */
+static void tell_end(struct uma_load_window *load, struct uma_watch *watch) {
     _cleanup_text_ struct uma_text text = { 0 };
     struct uma_run_load *to = &watch->run->load;
     load->told = true;
@@ -153,35 +123,25 @@ void uma_load_window_check(struct uma_load_window *load, struct uma_watch *watch
         uma_job_tell("load window: %s", text.data);
 }
 
-static bool wait_for_end(struct uma_load_window *load) {
-    int64_t until_ns = uma_monotonic_ns() + STOP_NS;
-    struct timespec until = { .tv_sec = until_ns / UMA_SECOND_NS, .tv_nsec = until_ns % UMA_SECOND_NS };
-    (void)pthread_mutex_lock(&load->lock);
-    while (!load->ended && pthread_cond_timedwait(&load->wake, &load->lock, &until) == 0)
-        ;
-    bool ended = load->ended;
-    (void)pthread_mutex_unlock(&load->lock);
-    return ended;
+void uma_load_window_check(struct uma_load_window *load, struct uma_watch *watch) {
+    if (load && load->running && !load->told && uma_thread_ended(&load->thread))
+        tell_end(load, watch);
 }
 
 struct uma_load_window *uma_load_window_stop(struct uma_load_window *load, struct uma_watch *watch) {
     if (!load)
         return NULL;
     atomic_store(&load->stop, true);
-    if (load->running && !wait_for_end(load)) {
-        (void)pthread_detach(load->thread); /* it holds `load` and its socket; all go when the process does */
+    if (load->running && !uma_thread_stop(&load->thread, STOP_NS)) {
+        /* the thread holds `load` and its socket; all go when the process does */
         if (load->helper.folder[0])
             (void)unlink(uma_follow_helpers_path(load->helper.helpers));
         (void)rmdir(load->helper.folder);
         return NULL;
     }
-    if (load->running)
-        (void)pthread_join(load->thread, NULL);
-    if (watch)
-        uma_load_window_check(load, watch);
+    if (watch && load->running && !load->told)
+        tell_end(load, watch);
     uma_window_helper_done(&load->helper);
-    (void)pthread_cond_destroy(&load->wake);
-    (void)pthread_mutex_destroy(&load->lock);
     free(load);
     return NULL;
 }

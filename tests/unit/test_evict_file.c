@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 
 int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice);
@@ -26,7 +27,7 @@ int __wrap_fstatfs(int fd, struct statfs *fs) __attribute__((alias("__wrap_fstat
 
 enum { CACHED = 1, DIRTY = 2, MAPPED = 4, WRITEBACK = 8, HEAD = 16 /* a folio begins here */ };
 
-enum { PAGES_MAX = 1 << 17 };
+enum { PAGES_MAX = 1 << 18 };
 
 static struct {
     unsigned char page[PAGES_MAX];
@@ -39,6 +40,9 @@ static struct {
     unsigned stop_after; /* times that stop() may be asked */
     unsigned stops;
 } cache;
+
+/* A large file is dropped by two threads. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t folio_end(size_t i) {
     for (i++; i < cache.n && !(cache.page[i] & HEAD); i++)
@@ -55,8 +59,7 @@ static void try_folio(size_t first, size_t end) {
         cache.page[i] &= HEAD;
 }
 
-int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice) {
-    (void)fd;
+static int drop_range(off_t offset, off_t length, int advice) {
     assert_int_equal(advice, POSIX_FADV_DONTNEED);
     assert_int_equal((size_t)offset % cache.size, 0);
     assert_int_equal((size_t)length % cache.size, 0); /* a page that is cut would be kept */
@@ -78,6 +81,14 @@ int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice) {
         if (cache.writes_slowly && cache.fadvises % 2 == 0)
             cache.page[i] &= (unsigned char)~WRITEBACK;
     return 0;
+}
+
+int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice) {
+    (void)fd;
+    (void)pthread_mutex_lock(&lock);
+    int r = drop_range(offset, length, advice);
+    (void)pthread_mutex_unlock(&lock);
+    return r;
 }
 
 int __wrap_fdatasync(int fd) {
@@ -233,6 +244,28 @@ static void stopped(void **state) {
     assert_true(r.stopped);
     assert_int_equal(cache.fadvises + cache.fdatasyncs, 0);
     expect(r.evicted, 0);
+}
+
+/* More than 512 MiB: by two threads where there are two CPUs, and it comes out the same. */
+static void large(void **state) {
+    (void)state;
+    struct uma_evict_receipt r;
+    size_t pages = 640 * UMA_MIB / cache.size;
+    fill(pages, 16);
+    assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), 0);
+    expect(r.evicted, pages);
+    assert_int_equal(count(CACHED), 0);
+    assert_int_equal(cache.questions, 2);
+    fill(pages, 16);
+    cache.fadvise_code = EPERM; /* whichever meets it first */
+    assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), -EPERM);
+    expect(r.kept, pages);
+    cache.fadvise_code = 0;
+    cache.stop_after = cache.stops + 1; /* before anything; a piece that the other thread has begun is finished */
+    assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), 0);
+    assert_true(r.stopped);
+    assert_int_equal(r.evicted.value / cache.size + r.kept.value / cache.size, pages);
+    assert_int_equal(r.kept.value / cache.size, count(CACHED));
 }
 
 /* No number of calls that grows with a size that somebody claims. */
@@ -401,7 +434,7 @@ int main(void) {
         cmocka_unit_test_setup(enormous, set_up),      cmocka_unit_test_setup(dirty, set_up),
         cmocka_unit_test_setup(not_writable, set_up),  cmocka_unit_test_setup(leave, set_up),
         cmocka_unit_test_setup(refused, set_up),       cmocka_unit_test_setup(dirty_unknown, set_up),
-        cmocka_unit_test_setup(leave_bounded, set_up),
+        cmocka_unit_test_setup(leave_bounded, set_up), cmocka_unit_test_setup(large, set_up),
     };
     return cmocka_run_group_tests(tests, open_any, NULL);
 }
