@@ -71,7 +71,7 @@ bool uma_shell_word(struct uma_text *text, const char *s) {
     uma_text_char(text, '\'');
     for (; *s; s++) {
         if (*s == '\'')
-            uma_text_append(text, "'\\''");
+            uma_text_append(text, "'\"'\"'"); /* no backslash, which text for people shows as two */
         else
             uma_text_char(text, *s);
     }

@@ -118,12 +118,23 @@ static bool dangerous(uint32_t c) {
            c == 0x200f || c == 0x2028 || c == 0x2029;
 }
 
-/* The next unit of s as it is printed; returns the bytes of s it took. */
-static size_t next_unit(const char *s, size_t n, char out[12], size_t *ret_columns) {
+/*
+ * A byte that is not UTF-8, as snapshots hold it (uma_arena_utf8): there it cannot be told from four characters of that look any more, and it is to
+ * look here as the byte does.
+ */
+static bool is_stored_byte(const char *s, size_t n) {
+    return n >= 4 && s[0] == '\\' && s[1] == 'x' && ((s[2] >= '8' && s[2] <= '9') || (s[2] >= 'a' && s[2] <= 'f')) &&
+           ((s[3] >= '0' && s[3] <= '9') || (s[3] >= 'a' && s[3] <= 'f'));
+}
+
+/* The next unit of s as it is printed, where it is escaped already with its backslashes as they are; returns the bytes of s it took. */
+static size_t next_unit(const char *s, size_t n, bool escaped, char out[12], size_t *ret_columns) {
     size_t len = uma_utf8_sequence(s, n);
     uint32_t c = len ? decode(s, len) : 0;
     if (!len)
         *ret_columns = (size_t)snprintf(out, 12, "\\x%02x", (unsigned char)*s);
+    else if (c == '\\' && !escaped && !is_stored_byte(s, n))
+        *ret_columns = (size_t)snprintf(out, 12, "\\\\");
     else if (c == '\n' || c == '\t' || c == '\r')
         *ret_columns = (size_t)snprintf(out, 12, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
     else if (dangerous(c))
@@ -136,11 +147,11 @@ static size_t next_unit(const char *s, size_t n, char out[12], size_t *ret_colum
     return len ? len : 1;
 }
 
-size_t uma_text_safe(struct uma_text *text, const char *s, size_t max_columns) {
+static size_t append_units(struct uma_text *text, const char *s, size_t max_columns, bool escaped) {
     size_t n = strlen(s), columns = 0, kept_length = text->length, kept_columns = 0;
     for (size_t i = 0; i < n;) {
         char unit[12];
-        size_t w, step = next_unit(s + i, n - i, unit, &w);
+        size_t w, step = next_unit(s + i, n - i, escaped, unit, &w);
         if (max_columns && columns + w > max_columns) {
             if (text->failed || !text->data)
                 return columns;
@@ -159,6 +170,14 @@ size_t uma_text_safe(struct uma_text *text, const char *s, size_t max_columns) {
     return columns;
 }
 
+size_t uma_text_safe(struct uma_text *text, const char *s, size_t max_columns) {
+    return append_units(text, s, max_columns, false);
+}
+
+size_t uma_text_cut(struct uma_text *text, const char *escaped, size_t max_columns) {
+    return append_units(text, escaped, max_columns, true);
+}
+
 size_t uma_text_copy_plain(char *buffer, size_t size, const char *s) {
     size_t n = 0;
     for (; s[n] && n + 1 < size; n++)
@@ -172,7 +191,7 @@ size_t uma_text_columns(const char *s) {
     for (size_t i = 0; i < n;) {
         char unit[12];
         size_t w;
-        i += next_unit(s + i, n - i, unit, &w);
+        i += next_unit(s + i, n - i, true, unit, &w);
         columns += w;
     }
     return columns;

@@ -43,11 +43,15 @@ void uma_text_pad(struct uma_text *text, size_t n); /* n spaces */
 
 /*
  * Append s for a terminal: control characters (C0, DEL, C1) and bidirectional overrides become \n, \t, \x1b, \u202e; bytes that are not
- * UTF-8 become \xHH. At most max_columns columns (a cut is shown by "…"); 0: no limit. Returns the columns written.
+ * UTF-8 become \xHH. A backslash becomes two, so that no other name looks like these; but for those of \x80 to \xff, which are such bytes where a name comes from
+ * a snapshot. Once: what went through it is escaped, and does not go through it again. At most max_columns columns (a cut is shown by "…"); 0: no
+ * limit. Returns the columns written.
  */
 size_t uma_text_safe(struct uma_text *text, const char *s, size_t max_columns);
-/* Columns that uma_text_safe would take. Wide characters count 2, combining marks 0. */
-size_t uma_text_columns(const char *s);
+/* The same of text that is escaped already: only cut. */
+size_t uma_text_cut(struct uma_text *text, const char *escaped, size_t max_columns);
+/* Columns of escaped text. Wide characters count 2, combining marks 0. */
+size_t uma_text_columns(const char *escaped);
 
 /*
  * For the one line that must come out when memory has run out: s into `buffer`, NUL-terminated and cut at its end, with '?' for whatever is

@@ -20,9 +20,10 @@ struct page {
     const struct uma_status_style *style;
 };
 
+/* Names in it are escaped already. */
 static void note(const struct page *p, struct uma_text *t) {
     uma_text_append(p->text, "  ");
-    uma_layout_wrap(p->text, p->style, t->data ? t->data : "?", 2, 0);
+    uma_layout_wrap_escaped(p->text, p->style, t->data ? t->data : "?", 2, 0);
     uma_text_reset(t);
 }
 
@@ -197,7 +198,8 @@ static void left_alone_lines(const struct page *p) {
         note(p, &t);
     }
     if (e->n_failed > 0) {
-        uma_text_printf(&t, "%llu file%s failed, the first: %s", (unsigned long long)e->n_failed, plural(e->n_failed), e->failed_at);
+        uma_text_printf(&t, "%llu file%s failed, the first: ", (unsigned long long)e->n_failed, plural(e->n_failed));
+        (void)uma_text_safe(&t, e->failed_at, 0);
         note(p, &t);
     }
     count_line(p, e->denied + e->walk.denied, "file or folder that this user may not read", "files or folders that this user may not read");

@@ -69,22 +69,22 @@ void uma_cache_users_text(struct uma_text *text, const struct uma_processes *pro
 void uma_cache_name_text(struct uma_text *text, const char *name, size_t columns) {
     _cleanup_text_ struct uma_text safe = { 0 };
     size_t width = uma_text_safe(&safe, name, 0);
-    const char *s = safe.data ? safe.data : "";
     if (columns == 0 || width <= columns) {
-        uma_text_append(text, s);
+        uma_text_append(text, safe.data ? safe.data : "");
         return;
     }
-    /* leave out from the front until the rest and the sign of the cut fit */
-    while (*s && width + 1 > columns) {
-        size_t step = uma_utf8_sequence(s, strnlen(s, 4));
+    /* leave out from the front until the rest and the sign of the cut fit; by what is escaped as one, never within it */
+    while (*name && width + 1 > columns) {
+        size_t step = uma_utf8_sequence(name, strnlen(name, 4));
         char one[8] = { 0 };
         step = step ? step : 1;
-        (void)memcpy(one, s, step);
-        width -= MIN_OF(width, uma_text_columns(one));
-        s += step;
+        (void)memcpy(one, name, step);
+        uma_text_reset(&safe);
+        width -= MIN_OF(width, uma_text_safe(&safe, one, 0));
+        name += step;
     }
     uma_text_append(text, "…");
-    uma_text_append(text, s);
+    (void)uma_text_safe(text, name, 0);
 }
 
 void uma_cache_age_text(struct uma_text *text, int64_t used_ns, int64_t now_ns) {

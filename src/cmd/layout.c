@@ -105,13 +105,18 @@ static size_t fitting(const char *s, size_t columns, size_t *ret_next) {
 void uma_layout_wrap(struct uma_text *text, const struct uma_status_style *style, const char *s, size_t indent, unsigned lines) {
     _cleanup_text_ struct uma_text safe = { 0 };
     (void)uma_text_safe(&safe, s, 0);
-    const char *rest = safe.data ? safe.data : "";
+    uma_layout_wrap_escaped(text, style, safe.data ? safe.data : "", indent, lines);
+    text->failed |= safe.failed;
+}
+
+void uma_layout_wrap_escaped(struct uma_text *text, const struct uma_status_style *style, const char *s, size_t indent, unsigned lines) {
+    const char *rest = s;
     size_t columns = style->columns > indent + 10 ? style->columns - indent : 10;
     for (unsigned line = 1;; line++) {
         size_t next = 0;
         bool last = lines && line == lines;
         if (last) {
-            (void)uma_text_safe(text, rest, columns);
+            (void)uma_text_cut(text, rest, columns);
             uma_text_char(text, '\n');
             return;
         }

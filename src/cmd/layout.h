@@ -27,6 +27,8 @@ void uma_layout_bar(struct uma_text *text, const struct uma_status_style *style,
  * stands at `indent`), ended with a newline. At most `lines` lines (0: as many as it takes), a cut shown.
  */
 void uma_layout_wrap(struct uma_text *text, const struct uma_status_style *style, const char *s, size_t indent, unsigned lines);
+/* The same of text whose hostile parts are escaped already (uma_text_safe). */
+void uma_layout_wrap_escaped(struct uma_text *text, const struct uma_status_style *style, const char *s, size_t indent, unsigned lines);
 /* Columns of the last, unfinished line of text (escape sequences of uma_layout_ink count nothing). */
 size_t uma_layout_column(const struct uma_text *text);
 /* Spaces up to a column; at least none. */

@@ -252,7 +252,7 @@ static void progress(const struct options *options, const struct look *look, dou
         uma_holder_phrase(&line, &a->holders[i], 48);
     }
     uma_text_append(&out, "\r");
-    (void)uma_text_safe(&out, line.data ? line.data : "", style.columns - 1);
+    (void)uma_text_cut(&out, line.data ? line.data : "", style.columns - 1); /* phrases are escaped */
     uma_text_append(&out, "\033[K");
     if (!style.utf8)
         uma_layout_ascii(&out);

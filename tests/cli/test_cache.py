@@ -145,12 +145,12 @@ def _():
 @case("hostile names in text and JSON")
 def _():
     folder = os.fsencode(place("hostile"))
-    names = [b"new\nline", b"esc\x1b[31mred", b"\xff\xfe", "\u202eright".encode(), b'"quoted\\', b" "]
+    names = [b"new\nline", b"esc\x1b[31mred", b"\xff\xfe", "\u202eright".encode(), b'"quoted\\', b" ", b"new\\nline"]
     for name in names:
         put(os.fsdecode(os.path.join(folder, name)), PAGE)
     r = run("cache", "--path", os.fsdecode(folder), "--files", "--limit", "0").expect(0)
     text = assert_clean_text(r.out_bytes)
-    for part in ("new\\nline", "esc\\x1b[31mred", "\\xff\\xfe", "\\u202eright"):
+    for part in ("new\\nline", "esc\\x1b[31mred", "\\xff\\xfe", "\\u202eright", "new\\\\nline"):
         contains(text, part)
     paths = {os.path.basename(p) for p in by_path(listing("--path", os.fsdecode(folder)))}
     for name in ("new\nline", "esc\x1b[31mred", "\\xff\\xfe", "\u202eright", '"quoted\\', " "):

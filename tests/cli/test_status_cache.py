@@ -127,7 +127,7 @@ def _():
         size, files = named(problem["evidence"])
         equal(files, SHARDS)
         assert 0.9 * SHARDS * SHARD <= size <= SHARDS * SHARD * 1.001, problem["evidence"]
-        equal(problem["remedy"], "umactl cache evict --model 'acme-labs/It'\\''s a 7B'")
+        equal(problem["remedy"], "umactl cache evict --model 'acme-labs/It'\"'\"'s a 7B'")
         # and the command does what it is given for
         r = subprocess.run(["sh", "-c", problem["remedy"].replace("umactl", '"$0"', 1), UMACTL], capture_output=True, text=True, env=env, timeout=60,
                            check=False)

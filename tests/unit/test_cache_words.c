@@ -54,6 +54,8 @@ static void names(void **state) {
     assert_string_equal(name("/models/one.gguf", 9), "…one.gguf");
     assert_string_equal(name("/a\nb", 0), "/a\\nb");
     assert_string_equal(name("/a\xff", 0), "/a\\xff");
+    assert_string_equal(name("/a\\nb", 0), "/a\\\\nb");
+    assert_string_equal(name("/a\\nb", 4), "…nb"); /* never the half of what is escaped: that would be a newline */
     assert_string_equal(name("/模型/权重", 5), "…权重");
     assert_string_equal(name("/模型/权重", 4), "…重");
     assert_string_equal(name("\033[31m", 3), "…1m");

@@ -84,8 +84,8 @@ static void test_shell_word(void **state) {
         { "llama3.1:8b", "llama3.1:8b" },
         { "-rf", "'-rf'" },
         { "my model", "'my model'" },
-        { "it's", "'it'\\''s'" },
-        { "';reboot;'", "''\\'';reboot;'\\'''" },
+        { "it's", "'it'\"'\"'s'" },
+        { "';reboot;'", "''\"'\"';reboot;'\"'\"''" },
         { "$(reboot)", "'$(reboot)'" },
         { "`reboot`", "'`reboot`'" },
         { "a;b", "'a;b'" },
@@ -175,7 +175,7 @@ static void test_remedy(void **state) {
     hostile[0].name = "--help";
     remedy("umactl cache evict --model='--help'", 40, 0, hostile, 1);
     hostile[0].name = "x; rm -rf ~ #'";
-    remedy("umactl cache evict --model 'x; rm -rf ~ #'\\'''", 40, 0, hostile, 1);
+    remedy("umactl cache evict --model 'x; rm -rf ~ #'\"'\"''", 40, 0, hostile, 1);
 }
 
 int main(void) {

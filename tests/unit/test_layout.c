@@ -62,6 +62,10 @@ static void test_wrap(void **state) {
     assert_text(&t, "abcdefghijklmnop\n    qrstuvwxyz\n");
     uma_layout_wrap(&t, &ascii, "a\nb\033c", 4, 0);
     assert_text(&t, "a\\nb\\x1bc\n");
+    uma_layout_wrap(&t, &ascii, "a\\nb", 4, 1); /* once, in the last line too */
+    assert_text(&t, "a\\\\nb\n");
+    uma_layout_wrap_escaped(&t, &ascii, "a\\\\nb", 4, 1);
+    assert_text(&t, "a\\\\nb\n");
     uma_layout_wrap(&t, &ascii, "", 4, 0);
     assert_text(&t, "\n");
 }

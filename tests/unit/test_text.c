@@ -31,10 +31,31 @@ static void hostile_text_is_harmless(void **state) {
         { "\xed\xa0\x80", "\\xed\\xa0\\x80" }, /* surrogate */
         { "\xf0\x9f\x98\x80 ok", "\xf0\x9f\x98\x80 ok" },
         { "\xe6\xbc", "\\xe6\\xbc" }, /* cut off in a sequence */
+        { "a\\nb", "a\\\\nb" },       /* no newline */
+        { "\\", "\\\\" },
+        { "\\\n", "\\\\\\n" },
+        { "\\x1b[31m", "\\\\x1b[31m" },
+        { "\\xff\\x7f", "\\xff\\\\x7f" }, /* a byte that is not UTF-8 in a snapshot; nothing in a snapshot */
+        { "\\xf", "\\\\xf" },
     };
     _cleanup_text_ struct uma_text t = { 0 };
     for (size_t i = 0; i < ELEMENTS(cases); i++)
         assert_string_equal(safe(&t, cases[i].in, 0), cases[i].out);
+}
+
+static void escaped_once(void **state) {
+    (void)state;
+    _cleanup_text_ struct uma_text t = { 0 }, again = { 0 };
+    assert_int_equal(uma_text_safe(&t, "a\\b\n", 0), 6);
+    assert_int_equal(uma_text_columns(t.data), 6);
+    assert_int_equal(uma_text_cut(&again, t.data, 0), 6);
+    assert_string_equal(again.data, "a\\\\b\\n");
+    uma_text_reset(&again);
+    assert_int_equal(uma_text_cut(&again, t.data, 4), 4);
+    assert_string_equal(again.data, "a\\\\…");
+    uma_text_reset(&again);
+    (void)uma_text_cut(&again, "\x1b", 0); /* whoever says that it is escaped is not believed */
+    assert_string_equal(again.data, "\\x1b");
 }
 
 static void cut_to_columns(void **state) {
@@ -80,6 +101,7 @@ static void plain_copy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(hostile_text_is_harmless), cmocka_unit_test(cut_to_columns),
-                                        cmocka_unit_test(plain_copy), cmocka_unit_test(grows_and_stays_terminated) };
+                                        cmocka_unit_test(escaped_once), cmocka_unit_test(plain_copy),
+                                        cmocka_unit_test(grows_and_stays_terminated) };
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }
