@@ -50,6 +50,18 @@ bool uma_tunable_value_fine(const char *value) {
     return n > 0 && n < UMA_TUNABLE_VALUE_MAX && value[n] == '\0';
 }
 
+const char *uma_tunable_counterpart(const char *path) {
+    static const char *const pairs[][2] = {
+        { "proc/sys/vm/dirty_bytes", "proc/sys/vm/dirty_ratio" },
+        { "proc/sys/vm/dirty_background_bytes", "proc/sys/vm/dirty_background_ratio" },
+    };
+    for (size_t i = 0; i < ELEMENTS(pairs); i++)
+        for (size_t k = 0; k < 2; k++)
+            if (strcmp(path, pairs[i][k]) == 0)
+                return pairs[i][1 - k];
+    return NULL;
+}
+
 static int full_path(const char *prefix, const char *path, char ret_full[4096], struct uma_error *err) {
     if (!uma_tunable_path_fine(path))
         return uma_error_text(err, EINVAL, "%.200s: not a setting that umactl changes", path);

@@ -19,6 +19,12 @@ bool uma_tunable_path_fine(const char *path);
 bool uma_tunable_value_fine(const char *value);
 
 /*
+ * Some settings have two faces, of which one is in force and the other shows 0: dirty_bytes and dirty_ratio, and the same of dirty_background. Setting one
+ * puts the other to 0, and bytes take no 0 (mm/page-writeback.c): what was before is the pair. The path of the other face; NULL when there is none. Pure.
+ */
+const char *uma_tunable_counterpart(const char *path);
+
+/*
  * `prefix`: "" for this machine, a folder in tests. Of a file that shows all it can be the selected word; else the line, without white space around it.
  * -ENOENT: this kernel has no such setting. -EINVAL: not a value, or not a path that may be named. The error names the path.
  */

@@ -44,7 +44,6 @@ struct uma_advice {
     enum uma_verdict verdict;
     const char *recommended; /* the value, as it is written; NULL: none */
     const char *path;        /* the file below the root that takes it; NULL: not a thing that umactl sets */
-    const char *counterpart; /* the file that shows 0 once `path` is set, and that takes it back (dirty_bytes and dirty_ratio); or NULL */
     const char *why;
     const char *command; /* by hand; NULL: none */
     size_t n_evidence;

@@ -33,7 +33,7 @@ static struct uma_u64 dirtyable(const struct uma_advise_site *site) {
 }
 
 struct limit {
-    const char *id, *bytes_path, *ratio_path, *value;
+    const char *id, *bytes_path, *value;
     struct uma_u64 bytes, ratio;
     uint64_t worth_telling;
 };
@@ -43,7 +43,6 @@ static struct uma_advice *limit_read(struct uma_advise_site *site, const struct 
     struct uma_advice *a = uma_advise_number(site, limit->id, limit->bytes_path, limit->bytes);
     if (!a)
         return NULL;
-    a->counterpart = limit->ratio_path;
     UMA_ADVISE_EVIDENCE(a, dirty_evidence);
     *ret_bytes = limit->bytes;
     if (limit->bytes.value > 0) {
@@ -64,15 +63,12 @@ static struct uma_advice *limit_read(struct uma_advise_site *site, const struct 
 
 static void dirty(struct uma_advise_site *site) {
     const struct uma_tuning *t = site->tuning;
-    const struct limit background = { "dirty-background",
-                                      "proc/sys/vm/dirty_background_bytes",
-                                      "proc/sys/vm/dirty_background_ratio",
-                                      BACKGROUND_BYTES,
-                                      t->dirty_background_bytes,
-                                      t->dirty_background_ratio,
-                                      BACKGROUND_WORTH_TELLING };
-    const struct limit most = { "dirty-limit",  "proc/sys/vm/dirty_bytes", "proc/sys/vm/dirty_ratio", LIMIT_BYTES, t->dirty_bytes,
-                                t->dirty_ratio, LIMIT_WORTH_TELLING };
+    const struct limit background = { "dirty-background",        "proc/sys/vm/dirty_background_bytes",
+                                      BACKGROUND_BYTES,          t->dirty_background_bytes,
+                                      t->dirty_background_ratio, BACKGROUND_WORTH_TELLING };
+    const struct limit most = {
+        "dirty-limit", "proc/sys/vm/dirty_bytes", LIMIT_BYTES, t->dirty_bytes, t->dirty_ratio, LIMIT_WORTH_TELLING
+    };
     struct uma_u64 bytes;
     struct uma_advice *a = limit_read(site, &background, &bytes);
     if (a && bytes.value > background.worth_telling) {

@@ -1,42 +1,86 @@
 /* SPDX-License-Identifier: MIT */
-#include "cache/tune.h"
+#include "cache/tune_parts.h"
 
 #include "base/units.h"
-#include "record/tuning_record.h"
 
 #include <string.h>
 
-#define _cleanup_store_ _cleanup_(uma_cleanup_tuning_store)
-
 const char *uma_tune_outcome_name(enum uma_tune_outcome outcome) {
-    static const char *const names[] = { "set", "already so", "restored", "as before", "changed since", "machine restarted", "failed" };
+    static const char *const names[] = { "set",           "already so",        "restored",        "as before",
+                                         "changed since", "machine restarted", "nothing advised", "failed" };
     return (unsigned)outcome < ELEMENTS(names) ? names[outcome] : "failed";
 }
 
-/* ---- results -------------------------------------------------------------------------------------------------- */
+/* ---- shared ---------------------------------------------------------------------------------------------------- */
 
-struct run {
-    const struct uma_tune_place *place;
-    struct uma_arena *arena;
-    struct uma_tuning_store store;
-    struct uma_tuning_record *record;
-    struct uma_tune_results results;
-};
-
-static const char *keep(struct run *run, const char *s) {
+const char *uma_tune_keep(struct uma_tune_run *run, const char *s) {
     return uma_arena_strndup(run->arena, s, UMA_ERROR_TEXT_MAX);
 }
 
-static struct uma_tune_result *result_add(struct run *run, const char *id, const char *path) {
+struct uma_tune_value uma_tune_value(struct uma_tune_run *run, const struct uma_tune_reading *reading) {
+    return (struct uma_tune_value){ reading->own[0] ? uma_tune_keep(run, reading->own) : NULL,
+                                    reading->counterpart[0] ? uma_tune_keep(run, reading->counterpart) : NULL };
+}
+
+struct uma_tune_result *uma_tune_result_add(struct uma_tune_run *run, const char *id, const char *path) {
     struct uma_tune_result *r = &run->results.list[run->results.n++];
-    *r = (struct uma_tune_result){ .id = keep(run, id), .path = keep(run, path) };
+    *r = (struct uma_tune_result){ .id = uma_tune_keep(run, id),
+                                   .path = uma_tune_keep(run, path),
+                                   .counterpart = uma_tunable_counterpart(path) };
     return r;
 }
 
-static void result_fail(struct run *run, struct uma_tune_result *result, const struct uma_error *err) {
+void uma_tune_result_fail(struct uma_tune_run *run, struct uma_tune_result *result, const char *why) {
     result->outcome = UMA_TUNE_FAILED;
-    result->error = keep(run, err->text);
+    result->error = uma_tune_keep(run, why);
     run->results.incomplete = true;
+}
+
+bool uma_tune_is_right(int r) {
+    return r == -EACCES || r == -EPERM || r == -EROFS;
+}
+
+int uma_tune_read(const struct uma_tune_run *run, const char *path, struct uma_tune_reading *ret_reading, struct uma_error *err) {
+    struct uma_tune_reading reading = { 0 };
+    const char *counterpart = uma_tunable_counterpart(path);
+    int r = uma_tunable_read(run->place->prefix, path, reading.own, err);
+    if (r == 0 && counterpart)
+        r = uma_tunable_read(run->place->prefix, counterpart, reading.counterpart, err);
+    if (r == 0)
+        *ret_reading = reading;
+    return r;
+}
+
+bool uma_tune_same(const struct uma_tune_reading *a, const struct uma_tune_reading *b) {
+    return strcmp(a->own, b->own) == 0 && strcmp(a->counterpart, b->counterpart) == 0;
+}
+
+bool uma_tune_other_boot(const struct uma_tune_run *run) {
+    const char *then = run->record->boot_id, *now = run->place->boot_id;
+    return then[0] && now[0] && strcmp(then, now) != 0;
+}
+
+int uma_tune_begin(struct uma_tune_run *run, bool create, struct uma_error *err) {
+    static const int waiting[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    sigset_t set;
+    run->record = uma_arena_alloc(run->arena, sizeof *run->record);
+    if (!run->record)
+        return uma_error_set(err, ENOMEM, "changing settings");
+    int r = uma_tuning_store_open(run->place->state, create, &run->store, err);
+    if (r < 0)
+        return r;
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < ELEMENTS(waiting); i++)
+        (void)sigaddset(&set, waiting[i]);
+    run->holds = sigprocmask(SIG_BLOCK, &set, &run->signals) == 0;
+    return uma_tuning_store_load(&run->store, run->record, err);
+}
+
+void uma_tune_end(struct uma_tune_run *run) {
+    uma_tuning_store_close(&run->store);
+    if (run->holds)
+        (void)sigprocmask(SIG_SETMASK, &run->signals, NULL);
+    run->holds = false;
 }
 
 /* ---- the record ------------------------------------------------------------------------------------------------ */
@@ -56,44 +100,16 @@ static bool copy(char *to, size_t size, const char *s) {
     return true;
 }
 
-/* Settings of an earlier boot are gone with it. Unknown on either side: taken for this boot, for then undo still looks at each value. */
-static bool other_boot(const struct run *run) {
-    const char *then = run->record->boot_id, *now = run->place->boot_id;
-    return then[0] && now[0] && strcmp(then, now) != 0;
-}
-
-/* Open the state folder, take the lock, read the record. 1: there is one of this or another boot, 0: none. */
-static int begin(struct run *run, bool create, struct uma_error *err) {
-    run->record = uma_arena_alloc(run->arena, sizeof *run->record);
-    run->results.list = uma_arena_array(run->arena, UMA_TUNING_CHANGES_MAX, sizeof *run->results.list);
-    if (!run->record || !run->results.list)
-        return uma_error_set(err, ENOMEM, "changing settings");
-    int r = uma_tuning_store_open(run->place->state, create, &run->store, err);
-    return r < 0 ? r : uma_tuning_store_load(&run->store, run->record, err);
-}
-
-/* ---- apply ------------------------------------------------------------------------------------------------------ */
-
 /* What one wish needs to know before anything is changed. */
 struct plan {
     const struct uma_tune_wish *wish;
-    char now[UMA_TUNABLE_VALUE_MAX], counterpart[UMA_TUNABLE_VALUE_MAX];
+    struct uma_tune_reading now;
+    int error; /* it cannot be: negative errno, and why */
+    struct uma_error why;
 };
 
-static int plan_make(const struct run *run, const struct uma_tune_wish *wish, struct plan *ret_plan, struct uma_error *err) {
-    *ret_plan = (struct plan){ .wish = wish };
-    if (!uma_tunable_value_fine(wish->value) || strlen(wish->id) >= UMA_TUNING_ID_MAX)
-        return uma_error_text(err, EINVAL, "%.64s: \"%.64s\" is not a value", wish->id, wish->value);
-    int r = uma_tunable_read(run->place->prefix, wish->path, ret_plan->now, err);
-    if (r == 0 && wish->counterpart)
-        r = uma_tunable_read(run->place->prefix, wish->counterpart, ret_plan->counterpart, err);
-    if (r == 0)
-        r = uma_tunable_writable(run->place->prefix, wish->path, err);
-    return r;
-}
-
 /* Note what is there now: once for each setting, so that the first "before" stays. */
-static int note(struct run *run, const struct plan *plan, struct uma_error *err) {
+static int note(struct uma_tune_run *run, const struct plan *plan, struct uma_error *err) {
     struct uma_tuning_change *c = change_find(run->record, plan->wish->path);
     if (c) {
         if (strcmp(c->set, plan->wish->value) != 0)
@@ -103,165 +119,162 @@ static int note(struct run *run, const struct plan *plan, struct uma_error *err)
     }
     if (run->record->n == UMA_TUNING_CHANGES_MAX)
         return uma_error_text(err, ENOSPC, "more than %d settings changed at once", (int)UMA_TUNING_CHANGES_MAX);
-    c = &run->record->changes[run->record->n++];
-    /* dirty_bytes shows 0 while dirty_ratio is in force, and does not take it: what takes it back is the ratio */
-    bool by_counterpart = plan->wish->counterpart && strcmp(plan->now, "0") == 0;
+    c = &run->record->changes[run->record->n];
+    const char *counterpart = uma_tunable_counterpart(plan->wish->path);
+    bool by_counterpart = counterpart && strcmp(plan->now.own, "0") == 0; /* which was in force, and takes it back */
     *c = (struct uma_tuning_change){ .time_ns = uma_now_ns() };
     bool fits = copy(c->id, sizeof c->id, plan->wish->id) && copy(c->path, sizeof c->path, plan->wish->path) &&
-                copy(c->before, sizeof c->before, plan->now) && copy(c->set, sizeof c->set, plan->wish->value) &&
-                copy(c->restore_path, sizeof c->restore_path, by_counterpart ? plan->wish->counterpart : plan->wish->path) &&
-                copy(c->restore, sizeof c->restore, by_counterpart ? plan->counterpart : plan->now);
-    return fits ? 0 : uma_error_text(err, EINVAL, "%.64s: too long", plan->wish->id);
+                copy(c->before, sizeof c->before, plan->now.own) && copy(c->set, sizeof c->set, plan->wish->value) &&
+                copy(c->restore_path, sizeof c->restore_path, by_counterpart ? counterpart : plan->wish->path) &&
+                copy(c->restore, sizeof c->restore, by_counterpart ? plan->now.counterpart : plan->now.own);
+    if (!fits)
+        return uma_error_text(err, EINVAL, "%.64s: too long", plan->wish->id);
+    run->record->n++;
+    return 0;
 }
 
-static void set_one(struct run *run, const struct plan *plan) {
-    struct uma_tune_result *result = result_add(run, plan->wish->id, plan->wish->path);
-    char now[UMA_TUNABLE_VALUE_MAX] = "";
-    struct uma_error err = { 0 };
-    result->before = keep(run, plan->now);
-    result->set = keep(run, plan->wish->value);
-    result->now = result->before;
-    result->outcome = UMA_TUNE_ALREADY;
-    if (strcmp(plan->now, plan->wish->value) == 0)
+/* It was noted and then not set: the record is as before it. */
+static void unnote(struct uma_tuning_record *record, struct uma_tuning_record *old, const char *path) {
+    struct uma_tuning_change *c = change_find(record, path), *was = change_find(old, path);
+    if (c && was)
+        *c = *was;
+    else if (c)
+        *c = record->changes[--record->n];
+}
+
+/* ---- apply ------------------------------------------------------------------------------------------------------ */
+
+static void plan_make(const struct uma_tune_run *run, const struct uma_tune_wish *wish, struct plan *ret_plan) {
+    *ret_plan = (struct plan){ .wish = wish };
+    if (!uma_tunable_value_fine(wish->value) || strlen(wish->id) >= UMA_TUNING_ID_MAX) {
+        ret_plan->error = uma_error_text(&ret_plan->why, EINVAL, "%.64s: \"%.64s\" is not a value", wish->id, wish->value);
         return;
-    int r = uma_tunable_write(run->place->prefix, plan->wish->path, plan->wish->value, now, &err);
-    result->now = now[0] ? keep(run, now) : NULL;
+    }
+    ret_plan->error = uma_tune_read(run, wish->path, &ret_plan->now, &ret_plan->why);
+    if (ret_plan->error == 0 && strcmp(ret_plan->now.own, wish->value) != 0)
+        ret_plan->error = uma_tunable_writable(run->place->prefix, wish->path, &ret_plan->why);
+}
+
+static bool plan_changes(const struct plan *plan) {
+    return plan->error == 0 && strcmp(plan->now.own, plan->wish->value) != 0;
+}
+
+static void plans_make(const struct uma_tune_run *run, const struct uma_tune_wish *wishes, size_t n, struct plan *plans) {
+    for (size_t i = 0; i < n; i++)
+        plan_make(run, &wishes[i], &plans[i]);
+}
+
+/* Whoever may change none of them is told so, not that there is no place for a record. */
+static int plans_allowed(const struct plan *plans, size_t n, bool *ret_any, struct uma_error *err) {
+    int refused = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (plan_changes(&plans[i]))
+            *ret_any = true;
+        if (!refused && uma_tune_is_right(plans[i].error))
+            refused = uma_error_text(err, -plans[i].error, "%s", plans[i].why.text);
+    }
+    return *ret_any ? 0 : refused;
+}
+
+/* Set it. Is it in the record for nothing, because nothing came of it? */
+static bool set_one(struct uma_tune_run *run, const struct plan *plan) {
+    struct uma_tune_result *result = uma_tune_result_add(run, plan->wish->id, plan->wish->path);
+    struct uma_error err = { 0 };
+    struct uma_tune_reading now = plan->now;
+    result->before = result->now = uma_tune_value(run, &plan->now);
+    result->set = uma_tune_keep(run, plan->wish->value);
+    result->outcome = UMA_TUNE_ALREADY;
+    if (plan->error)
+        uma_tune_result_fail(run, result, plan->why.text);
+    if (!plan_changes(plan))
+        return false;
+    char own[UMA_TUNABLE_VALUE_MAX];
+    int r = uma_tunable_write(run->place->prefix, plan->wish->path, plan->wish->value, own, &err);
+    bool known = uma_tune_read(run, plan->wish->path, &now, NULL) == 0;
+    result->now = known ? uma_tune_value(run, &now) : (struct uma_tune_value){ 0 };
     result->outcome = UMA_TUNE_SET;
     if (r < 0)
-        result_fail(run, result, &err);
+        uma_tune_result_fail(run, result, err.text);
+    if (r == 0 || !known)
+        return false;
+    if (uma_tune_same(&now, &plan->now))
+        return true;
+    struct uma_tuning_change *c = change_find(run->record, plan->wish->path);
+    if (c) /* the kernel made another value of it: that is what undo has to know again */
+        (void)copy(c->set, sizeof c->set, now.own);
+    return false;
 }
 
-static int plans_make(const struct run *run, const struct uma_tune_wish *wishes, size_t n, struct plan *plans, struct uma_error *err) {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = plan_make(run, &wishes[i], &plans[i], err);
-    return r;
-}
-
-static int apply(struct run *run, const struct uma_tune_wish *wishes, size_t n, struct uma_error *err) {
-    struct plan *plans = uma_arena_array(run->arena, n, sizeof *plans);
-    if (!plans)
-        return uma_error_set(err, ENOMEM, "changing settings");
-    int r =
-        plans_make(run, wishes, n, plans, err); /* whoever may not change settings is told so, not that there is no place for a record */
-    if (r < 0)
-        return r;
-    r = begin(run, true, err);
-    if (r < 0)
-        return r;
-    bool recorded = r > 0;
-    r = plans_make(run, wishes, n, plans, err); /* as they are under the lock */
-    if (r < 0)
-        return r;
-    if (!recorded || other_boot(run))
+static int begin_record(struct uma_tune_run *run, bool recorded, struct uma_error *err) {
+    if (!recorded || uma_tune_other_boot(run))
         *run->record = (struct uma_tuning_record){ 0 };
     if (!copy(run->record->boot_id, sizeof run->record->boot_id, run->place->boot_id))
         return uma_error_text(err, EINVAL, "the name of this boot is too long");
-    bool any = false;
+    return 0;
+}
+
+/* Under the lock: note all, save, set all, and take out of the record again what came to nothing. */
+static int set_all(struct uma_tune_run *run, struct plan *plans, size_t n, struct uma_error *err) {
+    struct uma_tuning_record *old = uma_arena_alloc(run->arena, sizeof *old);
+    if (!old)
+        return uma_error_set(err, ENOMEM, "changing settings");
+    *old = *run->record;
+    bool any = false, less = false;
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(plans[i].now, wishes[i].value) == 0)
+        if (!plan_changes(&plans[i]))
             continue;
-        any = true;
-        r = note(run, &plans[i], err);
-        if (r < 0)
-            return r;
+        plans[i].error = note(run, &plans[i], &plans[i].why);
+        any |= plans[i].error == 0;
     }
-    r = any ? uma_tuning_store_save(&run->store, run->record, err) : 0;
+    int r = any ? uma_tuning_store_save(&run->store, run->record, err) : 0;
     if (r < 0)
         return r;
-    for (size_t i = 0; i < n; i++)
-        set_one(run, &plans[i]);
+    for (size_t i = 0; i < n; i++) {
+        struct uma_tuning_change *c = change_find(run->record, plans[i].wish->path);
+        char noted[UMA_TUNABLE_VALUE_MAX] = "";
+        if (c)
+            (void)copy(noted, sizeof noted, c->set);
+        bool nothing = set_one(run, &plans[i]);
+        less |= nothing || (c && strcmp(c->set, noted) != 0);
+        if (nothing)
+            unnote(run->record, old, plans[i].wish->path);
+    }
+    if (less) /* when it cannot be written, the record says more than was set: undo finds that as before, and says so */
+        (void)uma_tuning_store_save(&run->store, run->record, NULL);
     return 0;
+}
+
+static int apply(struct uma_tune_run *run, const struct uma_tune_wish *wishes, size_t n, struct uma_error *err) {
+    struct plan *plans = uma_arena_array(run->arena, n, sizeof *plans);
+    run->results.list = uma_arena_array(run->arena, n, sizeof *run->results.list);
+    if (!plans || !run->results.list)
+        return uma_error_set(err, ENOMEM, "changing settings");
+    bool any = false;
+    plans_make(run, wishes, n, plans);
+    int r = plans_allowed(plans, n, &any, err);
+    if (r < 0)
+        return r;
+    if (!any) {
+        for (size_t i = 0; i < n; i++)
+            (void)set_one(run, &plans[i]); /* says what they are, or why not */
+        return 0;
+    }
+    r = uma_tune_begin(run, true, err);
+    if (r >= 0)
+        r = begin_record(run, r > 0, err);
+    if (r < 0)
+        return r;
+    plans_make(run, wishes, n, plans); /* as they are under the lock */
+    return set_all(run, plans, n, err);
 }
 
 int uma_tune_apply(const struct uma_tune_place *place, const struct uma_tune_wish *wishes, size_t n, struct uma_arena *arena,
                    struct uma_tune_results *ret_results, struct uma_error *err) {
-    struct run run = { .place = place, .arena = arena, .store = { .dir_fd = -1, .lock_fd = -1 } };
+    struct uma_tune_run run = UMA_TUNE_RUN(place, arena);
     if (n > UMA_TUNING_CHANGES_MAX)
         return uma_error_text(err, EINVAL, "more than %d settings at once", (int)UMA_TUNING_CHANGES_MAX);
     int r = apply(&run, wishes, n, err);
-    uma_tuning_store_close(&run.store);
-    if (r < 0)
-        return r;
-    *ret_results = run.results;
-    return 0;
-}
-
-/* ---- undo -------------------------------------------------------------------------------------------------------- */
-
-static bool is_ours(const struct uma_tuning_change *c, const char *now) {
-    return strcmp(now, c->set) == 0 || (c->earlier[0] && strcmp(now, c->earlier) == 0);
-}
-
-/* Did something of it remain to be taken back? */
-static bool restore_one(struct run *run, const struct uma_tuning_change *c) {
-    struct uma_tune_result *result = result_add(run, c->id, c->path);
-    struct uma_error err = { 0 };
-    char now[UMA_TUNABLE_VALUE_MAX] = "";
-    result->before = keep(run, c->before);
-    result->set = keep(run, c->set);
-    if (other_boot(run)) {
-        result->outcome = UMA_TUNE_RESTARTED;
-        return false;
-    }
-    int r = uma_tunable_read(run->place->prefix, c->path, now, &err);
-    if (r < 0) {
-        result_fail(run, result, &err);
-        return true;
-    }
-    result->now = keep(run, now);
-    if (!is_ours(c, now)) {
-        bool back = strcmp(now, c->before) == 0;
-        result->outcome = back ? UMA_TUNE_UNTOUCHED : UMA_TUNE_CHANGED;
-        run->results.incomplete |= !back;
-        return !back;
-    }
-    r = uma_tunable_write(run->place->prefix, c->restore_path, c->restore, now, &err);
-    if (r == 0 && strcmp(c->restore_path, c->path) == 0)
-        result->now = keep(run, now);
-    else if (r == 0)
-        result->now = result->before;
-    result->outcome = UMA_TUNE_RESTORED;
-    if (r < 0)
-        result_fail(run, result, &err);
-    return r < 0;
-}
-
-/* All rights first: half of it taken back would only be harder to understand. */
-static int undo_allowed(const struct run *run, struct uma_error *err) {
-    for (size_t i = 0; i < run->record->n && !other_boot(run); i++) {
-        int r = uma_tunable_writable(run->place->prefix, run->record->changes[i].restore_path, err);
-        if (r < 0 && r != -ENOENT) /* a disk that was taken out keeps no setting */
-            return r;
-    }
-    return 0;
-}
-
-static int undo(struct run *run, struct uma_error *err) {
-    int r = begin(run, false, err);
-    if (r == -ENOENT || r == 0)
-        return 0;
-    if (r < 0)
-        return r;
-    r = undo_allowed(run, err);
-    if (r < 0)
-        return r;
-    size_t left = 0;
-    for (size_t i = 0; i < run->record->n; i++)
-        if (restore_one(run, &run->record->changes[i])) {
-            if (left != i)
-                run->record->changes[left] = run->record->changes[i];
-            left++;
-        }
-    run->record->n = left;
-    return uma_tuning_store_save(&run->store, run->record, err);
-}
-
-int uma_tune_undo(const struct uma_tune_place *place, struct uma_arena *arena, struct uma_tune_results *ret_results,
-                  struct uma_error *err) {
-    struct run run = { .place = place, .arena = arena, .store = { .dir_fd = -1, .lock_fd = -1 } };
-    int r = undo(&run, err);
-    uma_tuning_store_close(&run.store);
+    uma_tune_end(&run);
     if (r < 0)
         return r;
     *ret_results = run.results;

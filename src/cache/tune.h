@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tune.h - setting what was advised, and taking it back. The order makes a kill at any moment harmless: what was before is on the disk, then a value is
- * set, then it is read back. The first "before" of a setting is kept however often it is set again; taking back touches only what still is as umactl left it.
+ * set, then it is read back. The first "before" of a setting is kept however often it is set again; taking back touches only what still is as umactl left it,
+ * and says what holds afterwards. Of a setting with two faces (uma_tunable_counterpart) what was before is the pair.
+ *
+ * Each setting stands for itself: one that is missing, read-only or refused is told, the others go on, and what was not set is not recorded. SIGINT,
+ * SIGTERM, SIGHUP and SIGQUIT wait from the record to the last change: what was begun is done whole.
  */
 #pragma once
 
@@ -12,7 +16,6 @@
 
 struct uma_tune_wish {
     const char *id, *path, *value;
-    const char *counterpart; /* as in struct uma_advice; or NULL */
 };
 
 struct uma_tune_place {
@@ -28,16 +31,25 @@ enum uma_tune_outcome {
     UMA_TUNE_UNTOUCHED, /* recorded, but it never was set, or somebody else took it back */
     UMA_TUNE_CHANGED,   /* somebody set another value since: left alone */
     UMA_TUNE_RESTARTED, /* the machine was restarted since: there is nothing to take back */
+    UMA_TUNE_NONE,      /* no value is advised, or umactl does not set such things: `error` says which */
     UMA_TUNE_FAILED,    /* `error` says why; it may be as before */
 };
 const char *uma_tune_outcome_name(enum uma_tune_outcome outcome); /* "set", "already so", ... */
 
+/* What a setting is: its own file's value, and that of its counterpart. NULL unknown; `counterpart` NULL also where it has none. */
+struct uma_tune_value {
+    const char *own, *counterpart;
+};
+
 struct uma_tune_result {
     const char *id, *path;
+    const char *counterpart; /* path of the other face, or NULL */
     enum uma_tune_outcome outcome;
-    const char *before, *set; /* NULL unknown */
-    const char *now;          /* after; NULL when it could not be read */
-    const char *error;        /* NULL when it went well */
+    const char *set;              /* what umactl set, or was to */
+    struct uma_tune_value before; /* at the first change; of one that was already so, or failed to be set, before this call */
+    struct uma_tune_value found;  /* by undo, before it wrote */
+    struct uma_tune_value now;    /* after */
+    const char *error;            /* NULL when it went well */
 };
 
 struct uma_tune_results {
@@ -47,10 +59,11 @@ struct uma_tune_results {
 };
 
 /*
- * Set all of them. Before anything is recorded or changed each is read and the right to write it is asked for: -EACCES, -EPERM, -EROFS, -ENOENT name the
- * first that cannot be. -EINVAL: the record there is not one. After that it returns 0 and each result says how it went. Strings in the arena.
+ * Set all of them. -EACCES, -EPERM, -EROFS: none may be set, `err` names the first, and no folder was made; -EINVAL: the record there is not one, or belongs
+ * to somebody else. Then nothing was changed. After that it returns 0 and each result says how it went. Strings in the arena.
  */
 int uma_tune_apply(const struct uma_tune_place *place, const struct uma_tune_wish *wishes, size_t n, struct uma_arena *arena,
                    struct uma_tune_results *ret_results, struct uma_error *err);
-/* Take everything back that is recorded. No record: 0 and no result. */
-int uma_tune_undo(const struct uma_tune_place *place, struct uma_arena *arena, struct uma_tune_results *ret_results, struct uma_error *err);
+/* Take everything back that is recorded; with `force` also what somebody set since. No record: 0 and no result. */
+int uma_tune_undo(const struct uma_tune_place *place, bool force, struct uma_arena *arena, struct uma_tune_results *ret_results,
+                  struct uma_error *err);

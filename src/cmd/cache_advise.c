@@ -9,14 +9,16 @@
 
 static const char usage[] =
     "usage: umactl cache advise [OPTION...] [--apply|--sysctl [NAME[,NAME...]]...]\n"
-    "       umactl cache advise --undo [--json]\n"
+    "       umactl cache advise --undo [--force] [--json]\n"
     "\n"
     "What the settings of memory, swap, disks, driver and loaders do to models on one pool: a verdict for each, why, from which source, and the value that\n"
     "helps. Changes nothing without --apply.\n"
     "\n"
     "      --all            also explain what is ok\n"
-    "      --apply [NAME]   set what helps, or exactly the settings named; what was before is kept for --undo. Root\n"
-    "      --undo           take back what --apply set and nobody changed since. Root\n"
+    "      --apply [NAME]   set what helps, or exactly the settings named (swappiness, vm.swappiness) where a value is advised; what was before is\n"
+    "                       kept for --undo. Root\n"
+    "      --undo           take back what --apply set; what somebody changed since is told and left alone. Root\n"
+    "      --force          with --undo: take that back too\n"
     "      --sysctl [NAME]  print these settings as a file for /etc/sysctl.d; writes nothing\n"
     "      --json           one JSON document\n"
     "      --from FILE      a snapshot instead of the machine (it has no settings); - is standard input\n"
@@ -27,11 +29,11 @@ static const char usage[] =
     "What is set lasts until a restart. Exit status: 0 it could be read, or all was done; 1 a change was not made, not allowed, or left alone;\n"
     "2 usage; 3 it could not be read, or the record of changes is broken.\n";
 
-enum { OPTION_ALL = UMA_OPTION_OWN, OPTION_APPLY, OPTION_UNDO, OPTION_SYSCTL };
+enum { OPTION_ALL = UMA_OPTION_OWN, OPTION_APPLY, OPTION_UNDO, OPTION_FORCE, OPTION_SYSCTL };
 
 struct options {
     struct uma_common_options common;
-    bool all, apply, undo, sysctl;
+    bool all, apply, undo, force, sysctl;
     int n_names;
     char **names; /* words; each may hold several, with commas */
 };
@@ -83,72 +85,6 @@ static int print(const struct uma_text *text) {
     return uma_command_print(text) < 0 ? UMA_EXIT_UNKNOWN : UMA_EXIT_OK;
 }
 
-/* ---- which settings ------------------------------------------------------------------------------------------- */
-
-static const char *advice_id(const void *userdata, size_t i) {
-    const struct uma_advice_list *advice = userdata;
-    return advice->list[i].id;
-}
-
-struct selection {
-    const struct uma_advice *list[UMA_TUNING_CHANGES_MAX];
-    size_t n;
-};
-
-static bool select_one(struct selection *s, const struct uma_advice *a) {
-    for (size_t i = 0; i < s->n; i++)
-        if (s->list[i] == a)
-            return true;
-    if (s->n == ELEMENTS(s->list))
-        return false;
-    s->list[s->n++] = a;
-    return true;
-}
-
-/* 0, or UMA_EXIT_USAGE: told. */
-static int select_name(struct selection *s, const struct uma_advice_list *advice, const char *name) {
-    for (size_t i = 0; i < advice->n; i++) {
-        const struct uma_advice *a = &advice->list[i];
-        if (strcmp(a->id, name) != 0)
-            continue;
-        if (a->verdict == UMA_VERDICT_OK && a->path)
-            return 0; /* nothing to gain: asked for again, or by two at once */
-        if (!a->recommended)
-            return uma_command_usage_error(&uma_command_cache_advise, "%.64s is %s: umactl recommends no value for it", name,
-                                           uma_verdict_name(a->verdict));
-        if (!a->path)
-            return uma_command_usage_error(&uma_command_cache_advise, "%.64s is not set by umactl: %.200s", name,
-                                           a->command ? a->command : a->why);
-        return select_one(s, a) ? 0 : uma_command_usage_error(&uma_command_cache_advise, "too many settings at once");
-    }
-    const char *nearest = uma_command_nearest(name, advice_id, advice, advice->n);
-    if (nearest)
-        return uma_command_usage_error(&uma_command_cache_advise, "there is no setting \"%.64s\"; did you mean \"%s\"?", name, nearest);
-    return uma_command_usage_error(&uma_command_cache_advise, "there is no setting \"%.64s\": `umactl cache advise --all` lists them",
-                                   name);
-}
-
-static int select_names(const struct options *options, const struct uma_advice_list *advice, struct selection *s) {
-    for (int i = 0; i < options->n_names; i++)
-        for (const char *p = options->names[i]; *p;) {
-            char name[UMA_TUNING_ID_MAX];
-            size_t n = strcspn(p, ",");
-            if (n == 0 || n >= sizeof name)
-                return uma_command_usage_error(&uma_command_cache_advise, "\"%.64s\": expected names of settings with commas between them",
-                                               options->names[i]);
-            (void)memcpy(name, p, n);
-            name[n] = '\0';
-            int status = select_name(s, advice, name);
-            if (status)
-                return status;
-            p += n + (p[n] == ',');
-        }
-    for (size_t i = 0; i < advice->n && options->n_names == 0; i++)
-        if (uma_advice_is_default(&advice->list[i]))
-            (void)select_one(s, &advice->list[i]);
-    return 0;
-}
-
 /* ---- changing ------------------------------------------------------------------------------------------------- */
 
 static struct uma_tune_place place_of(const struct reading *reading) {
@@ -157,7 +93,7 @@ static struct uma_tune_place place_of(const struct reading *reading) {
 }
 
 /* A right that is missing is a "no", with the commands for whoever has it; a record that is broken is not known to be anything. */
-static int refused(const struct options *options, const struct selection *s, int r, const struct uma_error *err) {
+static int refused(const struct options *options, const struct uma_advise_selection *s, int r, const struct uma_error *err) {
     bool rights = r == -EACCES || r == -EPERM || r == -EROFS;
     (void)uma_command_fail("cache advise", 0, err);
     if (rights && s && s->n && !options->common.json) {
@@ -184,44 +120,65 @@ static int results_print(const struct options *options, const struct uma_tune_re
     return status == UMA_EXIT_OK && results->incomplete ? UMA_EXIT_NO : status;
 }
 
+/* What was named and has no value to set stands with what was set. */
+static bool with_unset(const struct uma_advise_selection *s, struct uma_arena *arena, struct uma_tune_results *results) {
+    struct uma_tune_result *list = uma_arena_array(arena, MAX_OF(results->n + s->n_unset, (size_t)1), sizeof *list);
+    if (!list)
+        return false;
+    for (size_t i = 0; i < results->n; i++)
+        list[i] = results->list[i];
+    for (size_t i = 0; i < s->n_unset; i++)
+        list[results->n + i] = (struct uma_tune_result){
+            .id = s->unset[i]->id, .path = s->unset[i]->path, .outcome = UMA_TUNE_NONE, .error = uma_advise_unset_why(s->unset[i], arena)
+        };
+    for (size_t i = 0; i < s->n_unset; i++)
+        results->incomplete |= s->unset[i]->verdict != UMA_VERDICT_OK;
+    results->list = list;
+    results->n += s->n_unset;
+    return true;
+}
+
 static int apply(const struct options *options, const struct reading *reading) {
-    struct selection s = { 0 };
+    struct uma_advise_selection s = { 0 };
     struct uma_tune_wish wishes[UMA_TUNING_CHANGES_MAX];
     struct uma_tune_results results = { 0 };
     struct uma_error err = { 0 };
-    int status = select_names(options, &reading->advice, &s);
+    int status = uma_advise_select(&reading->advice, options->names, options->n_names, &s);
     if (status)
         return status;
     for (size_t i = 0; i < s.n; i++)
-        wishes[i] = (struct uma_tune_wish){ s.list[i]->id, s.list[i]->path, s.list[i]->recommended, s.list[i]->counterpart };
+        wishes[i] = (struct uma_tune_wish){ s.list[i]->id, s.list[i]->path, s.list[i]->recommended };
     struct uma_tune_place place = place_of(reading);
     int r = s.n ? uma_tune_apply(&place, wishes, s.n, reading->arena, &results, &err) : 0;
-    return r < 0 ? refused(options, &s, r, &err) : results_print(options, &results);
+    if (r < 0)
+        return refused(options, &s, r, &err);
+    if (!with_unset(&s, reading->arena, &results))
+        return uma_command_fail("cache advise", UMA_EXIT_UNKNOWN, NULL);
+    return results_print(options, &results);
 }
 
 static int undo(const struct options *options, const struct reading *reading) {
     struct uma_tune_results results = { 0 };
     struct uma_error err = { 0 };
     struct uma_tune_place place = place_of(reading);
-    int r = uma_tune_undo(&place, reading->arena, &results, &err);
+    int r = uma_tune_undo(&place, options->force, reading->arena, &results, &err);
     return r < 0 ? refused(options, NULL, r, &err) : results_print(options, &results);
 }
 
 /* ---- telling -------------------------------------------------------------------------------------------------- */
 
 /* Is it one of the names, of which each word may hold several? Without names all are meant. */
-static bool named(const struct options *options, const char *id) {
-    size_t n = strlen(id);
+static bool named(const struct options *options, const struct uma_tuning_change *change) {
     for (int i = 0; i < options->n_names; i++)
         for (const char *p = options->names[i]; *p; p += strcspn(p, ","), p += *p == ',')
-            if (strcspn(p, ",") == n && strncmp(p, id, n) == 0)
+            if (uma_advise_named(change->id, change->path, p, strcspn(p, ",")))
                 return true;
     return options->n_names == 0;
 }
 
 /* What --apply has set is no advice any more, and is what people want to keep. */
-static int add_recorded(const struct options *options, const struct reading *reading, const struct selection *s, struct uma_text *text,
-                        struct uma_error *err) {
+static int add_recorded(const struct options *options, const struct reading *reading, const struct uma_advise_selection *s,
+                        struct uma_text *text, struct uma_error *err) {
     if (options->common.from || options->common.root)
         return 0;
     struct uma_tuning_record *record = uma_arena_alloc(reading->arena, sizeof *record);
@@ -233,7 +190,7 @@ static int add_recorded(const struct options *options, const struct reading *rea
         return r;
     for (size_t i = 0; i < record->n; i++) {
         char now[UMA_TUNABLE_VALUE_MAX];
-        bool chosen = !named(options, record->changes[i].id);
+        bool chosen = !named(options, &record->changes[i]);
         for (size_t k = 0; k < s->n; k++)
             chosen |= strcmp(s->list[k]->path, record->changes[i].path) == 0;
         if (!chosen && uma_tunable_read("", record->changes[i].path, now, NULL) == 0 && strcmp(now, record->changes[i].set) == 0)
@@ -243,15 +200,20 @@ static int add_recorded(const struct options *options, const struct reading *rea
 }
 
 static int sysctl(const struct options *options, const struct reading *reading) {
-    struct selection s = { 0 };
+    struct uma_advise_selection s = { 0 };
     struct uma_error err = { 0 };
     _cleanup_text_ struct uma_text lines = { 0 };
     _cleanup_text_ struct uma_text text = { 0 };
-    int status = select_names(options, &reading->advice, &s);
+    int status = uma_advise_select(&reading->advice, options->names, options->n_names, &s);
     if (status)
         return status;
     for (size_t i = 0; i < s.n; i++)
         uma_sysctl_line(&lines, s.list[i]->path, s.list[i]->recommended);
+    for (size_t i = 0; i < s.n_unset; i++) {
+        if (s.unset[i]->verdict != UMA_VERDICT_OK)
+            status = UMA_EXIT_NO;
+        uma_text_printf(&lines, "# %s: %s\n", s.unset[i]->id, uma_advise_unset_why(s.unset[i], reading->arena));
+    }
     if (add_recorded(options, reading, &s, &lines, &err) < 0)
         return uma_command_fail("cache advise", UMA_EXIT_UNKNOWN, &err);
     uma_text_append(&text, "# umactl cache advise --sysctl, for a file in /etc/sysctl.d; `sudo sysctl --system` reads it\n");
@@ -266,7 +228,8 @@ static int sysctl(const struct options *options, const struct reading *reading) 
     if (!lines.data || !lines.length)
         uma_text_append(&text, "# nothing to set\n");
     text.failed |= lines.failed;
-    return print(&text);
+    int printed = print(&text);
+    return printed == UMA_EXIT_OK ? status : printed;
 }
 
 static int list(const struct options *options, const struct reading *reading) {
@@ -290,6 +253,8 @@ static int check(const struct options *o) {
     if ((o->apply || o->undo) && (o->common.from || o->common.root))
         return uma_command_usage_error(c, "--%s changes this machine, not %s", o->apply ? "apply" : "undo",
                                        o->common.from ? "a snapshot" : "a folder (--root or UMACTL_ROOT)");
+    if (o->force && !o->undo)
+        return uma_command_usage_error(c, "--force goes with --undo: it takes back what somebody changed since");
     if (o->sysctl && o->common.json)
         return uma_command_usage_error(c, "--sysctl prints a file for sysctl, --json a document: give one of them");
     return 0;
@@ -300,6 +265,7 @@ static int run(int argc, char **argv) {
                                            { "all", no_argument, NULL, OPTION_ALL },
                                            { "apply", no_argument, NULL, OPTION_APPLY },
                                            { "undo", no_argument, NULL, OPTION_UNDO },
+                                           { "force", no_argument, NULL, OPTION_FORCE },
                                            { "sysctl", no_argument, NULL, OPTION_SYSCTL },
                                            { 0 } };
     struct options options = { 0 };
@@ -312,6 +278,7 @@ static int run(int argc, char **argv) {
         options.all |= c == OPTION_ALL;
         options.apply |= c == OPTION_APPLY;
         options.undo |= c == OPTION_UNDO;
+        options.force |= c == OPTION_FORCE;
         options.sysctl |= c == OPTION_SYSCTL;
     }
     options.names = argv + optind;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Advice, and what became of changes, for people and for programs. */
+/* Advice for people and for programs. */
 #include "cmd/cache_advise.h"
 
 #include "cmd/layout.h"
@@ -9,7 +9,7 @@
 
 /* ---- the table ------------------------------------------------------------------------------------------------ */
 
-enum { ID_COLUMNS = 26, NOW_COLUMNS = 26, VERDICT_COLUMNS = 10, INDENT = 2 };
+enum { ID_COLUMNS = UMA_ADVISE_ID_COLUMNS, NOW_COLUMNS = 26, VERDICT_COLUMNS = 10, INDENT = 2 };
 
 static enum uma_ink ink_of(enum uma_verdict verdict) {
     switch (verdict) {
@@ -24,7 +24,7 @@ static enum uma_ink ink_of(enum uma_verdict verdict) {
     }
 }
 
-static void cell(struct uma_text *text, const char *s, size_t columns, size_t end) {
+void uma_advise_cell(struct uma_text *text, const char *s, size_t columns, size_t end) {
     (void)uma_text_safe(text, s, columns);
     uma_layout_to_column(text, end);
     if (uma_layout_column(text) > end)
@@ -34,8 +34,8 @@ static void cell(struct uma_text *text, const char *s, size_t columns, size_t en
 static void row(struct uma_text *text, const struct uma_advice *a, const struct uma_status_style *style) {
     size_t at = INDENT;
     uma_text_pad(text, INDENT);
-    cell(text, a->id, ID_COLUMNS - 1, at += ID_COLUMNS);
-    cell(text, a->now, NOW_COLUMNS - 1, at += NOW_COLUMNS);
+    uma_advise_cell(text, a->id, ID_COLUMNS - 1, at += ID_COLUMNS);
+    uma_advise_cell(text, a->now, NOW_COLUMNS - 1, at += NOW_COLUMNS);
     uma_layout_ink(text, style, ink_of(a->verdict));
     uma_text_append(text, uma_verdict_name(a->verdict));
     uma_layout_ink(text, style, UMA_INK_PLAIN);
@@ -150,52 +150,6 @@ void uma_advise_text_write(struct uma_text *text, const struct uma_advice_list *
     uma_layout_clip(text, style->columns);
 }
 
-/* ---- changes ---------------------------------------------------------------------------------------------------- */
-
-static void change(struct uma_text *text, const struct uma_tune_result *r, const struct uma_status_style *style) {
-    uma_text_pad(text, INDENT);
-    cell(text, r->id, ID_COLUMNS - 1, INDENT + ID_COLUMNS);
-    bool bad = r->outcome == UMA_TUNE_FAILED || r->outcome == UMA_TUNE_CHANGED;
-    uma_layout_ink(text, style, bad ? UMA_INK_RED : UMA_INK_GREEN);
-    uma_text_append(text, uma_tune_outcome_name(r->outcome));
-    uma_layout_ink(text, style, UMA_INK_PLAIN);
-    _cleanup_text_ struct uma_text line = { 0 };
-    switch (r->outcome) {
-    case UMA_TUNE_SET:
-        uma_text_printf(&line, ": %s, was %s", r->now, r->before);
-        break;
-    case UMA_TUNE_ALREADY:
-    case UMA_TUNE_RESTORED:
-    case UMA_TUNE_UNTOUCHED:
-        uma_text_printf(&line, ": %s", r->now);
-        break;
-    case UMA_TUNE_CHANGED:
-        uma_text_printf(&line, ": somebody set %s; umactl had set %s, and before it was %s: left alone", r->now, r->set, r->before);
-        break;
-    case UMA_TUNE_RESTARTED:
-        uma_text_append(&line, ": what umactl had set is gone since");
-        break;
-    case UMA_TUNE_FAILED:
-        uma_text_printf(&line, ": %s", r->error ? r->error : "for an unknown reason");
-        break;
-    }
-    uma_layout_wrap(text, style, line.data ? line.data : "", 2 * INDENT, 0);
-}
-
-void uma_tune_text(struct uma_text *text, const struct uma_tune_results *results, bool undo, const struct uma_status_style *style) {
-    bool set = false;
-    for (size_t i = 0; i < results->n; i++) {
-        change(text, &results->list[i], style);
-        set |= results->list[i].outcome == UMA_TUNE_SET;
-    }
-    if (results->n == 0)
-        uma_text_append(text, undo ? "Nothing to take back: umactl has changed no setting here.\n" : "Nothing to set.\n");
-    if (set)
-        uma_layout_wrap(
-            text, style,
-            "These last until a restart. `umactl cache advise --sysctl` prints the lines that keep them; --undo takes them back.", 0, 0);
-}
-
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */
 
 static void advice_json(struct uma_json *json, const struct uma_advice *a) {
@@ -229,31 +183,6 @@ void uma_advise_json(struct uma_json *json, const struct uma_advice_list *advice
     uma_json_begin_array(json, "advice", false);
     for (size_t i = 0; i < advice->n; i++)
         advice_json(json, &advice->list[i]);
-    uma_json_end_array(json);
-    uma_json_end_object(json);
-    uma_text_char(json->text, '\n');
-}
-
-void uma_tune_json(struct uma_json *json, const struct uma_tune_results *results, bool undo) {
-    uma_json_begin_object(json, NULL, false);
-    uma_json_string(json, "schema", "umactl.cache-advise/1");
-    uma_json_string(json, "action", undo ? "undo" : "apply");
-    uma_json_bool(json, "complete", !results->incomplete);
-    uma_json_begin_array(json, "changes", false);
-    for (size_t i = 0; i < results->n; i++) {
-        const struct uma_tune_result *r = &results->list[i];
-        char path[UMA_TUNABLE_PATH_MAX + 2];
-        uma_json_begin_object(json, NULL, false);
-        uma_json_string(json, "id", r->id);
-        (void)snprintf(path, sizeof path, "/%s", r->path ? r->path : "");
-        uma_json_string(json, "path", r->path ? path : NULL);
-        uma_json_string(json, "outcome", uma_tune_outcome_name(r->outcome));
-        uma_json_string(json, "before", r->before);
-        uma_json_string(json, "set", r->set);
-        uma_json_string(json, "now", r->now);
-        uma_json_string(json, "error", r->error);
-        uma_json_end_object(json);
-    }
     uma_json_end_array(json);
     uma_json_end_object(json);
     uma_text_char(json->text, '\n');

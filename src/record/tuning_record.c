@@ -69,6 +69,12 @@ static int take_change(const json_t *object, const char *where, struct uma_tunin
         r = take_path(object, "restore_path", where, change->restore_path, err);
     if (r == 0)
         r = take_value(object, "restore", where, change->restore, err);
+    const char *counterpart = uma_tunable_counterpart(change->path);
+    bool same = strcmp(change->restore_path, change->path) == 0;
+    if (r == 0 && !same && (!counterpart || strcmp(change->restore_path, counterpart) != 0))
+        return uma_error_text(err, EINVAL, "%s: \"restore_path\" is another setting", where);
+    if (r == 0 && strcmp(change->restore, change->before) != 0 && (same || strcmp(change->before, "0") != 0))
+        return uma_error_text(err, EINVAL, "%s: \"restore\" is not what was before", where);
     const json_t *time = json_object_get(object, "time");
     double seconds = json_number_value(time);
     if (r == 0 && (!json_is_number(time) || !(seconds >= 0 && seconds < 9e9)))
@@ -150,6 +156,25 @@ static int take_lock(int fd, const char *folder, struct uma_error *err) {
     return 0;
 }
 
+/*
+ * The values in a record are set with root's right, so it has to be root's word, or this user's: a file, or a folder, that somebody else owns or may write is
+ * refused. A sticky folder (/tmp) protects what is in it.
+ */
+static int check_owner(int fd, bool folder, const char *what, struct uma_error *err) {
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return uma_error_set(err, errno, "%s", what);
+    if (!folder && !S_ISREG(st.st_mode))
+        return uma_error_text(err, EINVAL, "%s: not a plain file", what);
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return uma_error_text(err, EINVAL, "%s: it belongs to another user (%u), whose word is not taken for what was before", what,
+                              (unsigned)st.st_uid);
+    bool others = (st.st_mode & S_IWOTH) || ((st.st_mode & S_IWGRP) && st.st_gid != 0);
+    if (others && !(folder && (st.st_mode & S_ISVTX)))
+        return uma_error_text(err, EINVAL, "%s: others may write it, whose word is not taken for what was before", what);
+    return 0;
+}
+
 int uma_tuning_store_open(const char *folder, bool create, struct uma_tuning_store *ret_store, struct uma_error *err) {
     struct uma_tuning_store store = { .dir_fd = -1, .lock_fd = -1 };
     if ((size_t)snprintf(store.path, sizeof store.path, "%s", folder) >= sizeof store.path)
@@ -160,10 +185,13 @@ int uma_tuning_store_open(const char *folder, bool create, struct uma_tuning_sto
     _cleanup_close_ int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return uma_error_set(err, errno, "%s", folder);
+    int r = check_owner(dir, true, folder, err);
+    if (r < 0)
+        return r;
     _cleanup_close_ int lock = openat(dir, lock_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0)
         return uma_error_set(err, errno, "%s/%s", folder, lock_name);
-    int r = take_lock(lock, folder, err);
+    r = take_lock(lock, folder, err);
     if (r < 0)
         return r;
     store.dir_fd = TAKE_FD(dir);
@@ -180,23 +208,28 @@ void uma_tuning_store_close(struct uma_tuning_store *store) {
 
 int uma_tuning_store_load(struct uma_tuning_store *store, struct uma_tuning_record *ret_record, struct uma_error *err) {
     _cleanup_close_ int fd = openat(store->dir_fd, record_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    char file[4096];
+    (void)snprintf(file, sizeof file, "%s/%s", store->path, record_name);
+    if (fd < 0 && errno == ELOOP)
+        return uma_error_text(err, EINVAL, "%s: a link, which is not followed", file);
     if (fd < 0)
-        return errno == ENOENT ? 0 : uma_error_set(err, errno, "%s/%s", store->path, record_name);
+        return errno == ENOENT ? 0 : uma_error_set(err, errno, "%s", file);
+    int r = check_owner(fd, false, file, err);
+    if (r < 0)
+        return r;
     _cleanup_free_
     char *text = malloc(RECORD_BYTES_MAX + 1);
     if (!text)
-        return uma_error_set(err, ENOMEM, "%s/%s", store->path, record_name);
+        return uma_error_set(err, ENOMEM, "%s", file);
     size_t length = 0;
     for (ssize_t n = 1; n > 0 && length <= RECORD_BYTES_MAX; length += (size_t)MAX_OF(n, 0)) {
         n = read(fd, text + length, RECORD_BYTES_MAX + 1 - length);
         if (n < 0)
             return uma_error_set(err, errno, "%s/%s", store->path, record_name);
     }
-    char file[4096];
-    (void)snprintf(file, sizeof file, "%s/%s", store->path, record_name);
     if (length > RECORD_BYTES_MAX)
         return uma_error_text(err, EINVAL, "%s: larger than any record of changes", file);
-    int r = uma_tuning_record_parse(text, length, file, ret_record, err);
+    r = uma_tuning_record_parse(text, length, file, ret_record, err);
     return r < 0 ? r : 1;
 }
 

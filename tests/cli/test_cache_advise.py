@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """umactl cache advise from outside: what it says of machines that are folders, and --apply and --undo for real, inside a mount namespace of
-their own in which files stand for the kernel's settings. This machine's settings are never touched."""
+their own in which files stand for the kernel's settings and a preloaded library does to them what the kernel would. This machine's settings are never
+touched; tests/kernel/test_settings.py does that."""
 
 import json
 import os
@@ -204,8 +205,9 @@ def _():
     refuses(["swappiness"], "go with --apply or --sysctl")
     refuses(["--undo", "swappiness"], "go with --apply or --sysctl")
     refuses(["--sysctl", "swapiness", "--root", idle], 'did you mean "swappiness"')
-    refuses(["--sysctl", "swap", "--root", idle], "umactl recommends no value")
-    refuses(["--sysctl", "nvidia-memory-pools", "--root", idle], "is disputed")
+    refuses(["--sysctl", "swappiness=10", "--root", idle], "only the advised value is set")
+    refuses(["--force"], "--force goes with --undo")
+    refuses(["--apply", "--force"], "--force goes with --undo")
     refuses(["--sysctl", ",", "--root", idle], "expected names")
     refuses(["--sysctl", "x" * 200, "--root", idle], "expected names")
     refuses(["--aply"], 'did you mean "--apply"')
@@ -253,10 +255,10 @@ class Box:
         binds = "".join(f'mount --bind "{self.path(n)}" /proc/sys/vm/{n} && ' for n in sorted(os.listdir(os.path.join(self.folder, "vm"))))
         return binds + more + 'exec "$@"'
 
-    def start(self, *args, before="", prefix=(), state=None):
+    def start(self, *args, before="", prefix=(), state=None, **settings):
         return subprocess.Popen(
             ["unshare", "-m", "sh", "-c", self.shell(before), "sh", *prefix, UMACTL, "cache", "advise", *args],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(UMACTL_STATE=state or self.state))
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(UMACTL_STATE=state or self.state, LD_PRELOAD=os.environ["UMA_SETTINGS_KERNEL"], **settings))
 
     def run(self, *args, code=0, **more):
         child = self.start(*args, **more)
@@ -302,14 +304,15 @@ def _():
         contains(lines, "vm.dirty_background_bytes = 268435456\n")
         assert "dirty_bytes" not in lines
         out, _ = box.run("--apply", "dirty-limit")  # it is so already
-        contains(out, "Nothing to set")
-        # the kernel would show 0 now, and the ratio takes it back
-        box.put("dirty_ratio", "0")
-        box.put("dirty_background_ratio", "0")
+        contains(out, "ok as it is, 1.0 GiB")
+        equal((box.get("dirty_ratio"), box.get("dirty_background_ratio")), ("0", "0"))
         out, _ = box.run("--undo", "--json")
         document = json.loads(out)
         equal((document["schema"], document["action"], document["complete"]), (SCHEMA, "undo", True))
         equal({c["outcome"] for c in document["changes"]}, {"restored"})
+        equal([(c["now"], c["counterpart"]) for c in document["changes"] if c["id"] == "dirty-limit"],
+              [("0", {"path": "/proc/sys/vm/dirty_ratio", "before": "90", "now": "90"})])
+        equal((box.get("dirty_bytes"), box.get("dirty_background_bytes")), ("0", "0"))
         equal((box.get("dirty_ratio"), box.get("dirty_background_ratio")), ("90", "10"))
         equal(box.record(), None)
         out, _ = box.run("--undo")
@@ -337,7 +340,7 @@ def _():
         equal({c["id"]: c["before"] for c in box.record()["changes"]}, {"dirty-limit": "0", "compaction-proactiveness": "0"})
         box.put("compaction_proactiveness", "70")
         out, _ = box.run("--undo", code=1)
-        contains(out, "somebody set 70; umactl had set 20, and before it was 0: left alone")
+        contains(" ".join(out.split()), "somebody set 70; umactl had set 20, and before it was 0: left alone")
         equal(box.get("compaction_proactiveness"), "70")
         equal(box.get("dirty_ratio"), "90")
         equal([c["id"] for c in box.record()["changes"]], ["compaction-proactiveness"])
@@ -402,7 +405,6 @@ def _():
             out, err = child.communicate(timeout=60)
             equal((child.returncode, err), (0, b""), out.decode())
         equal({c["id"]: c["before"] for c in box.record()["changes"]}, {"dirty-background": "0", "dirty-limit": "0", "compaction-proactiveness": "0"})
-        box.put("dirty_ratio", "0")
         box.run("--undo")
         equal((box.get("dirty_ratio"), box.get("dirty_background_ratio"), box.get("compaction_proactiveness")), ("90", "10", "0"))
 
@@ -423,10 +425,8 @@ def _():
                 equal((box.get("dirty_bytes"), box.get("compaction_proactiveness")), ("0", "0"), "changed without a record")
             box.run("--undo")
             equal(box.record(), None)
-            # dirty_bytes is a plain file here, which the ratio does not set to 0: only what the kernel would do is done by hand
             equal((box.get("dirty_ratio"), box.get("dirty_background_ratio"), box.get("compaction_proactiveness")), ("90", "10", "0"))
-            box.put("dirty_bytes", "0")
-            box.put("dirty_background_bytes", "0")
+            equal((box.get("dirty_bytes"), box.get("dirty_background_bytes")), ("0", "0"))
         assert killed > 0, "no run was killed"
 
 
@@ -441,8 +441,132 @@ def _():
             child = box.start("--apply", "dirty-limit,compaction-proactiveness", prefix=trace)
             child.communicate(timeout=60)
             box.run("--undo")
-            equal((box.get("dirty_ratio"), box.get("compaction_proactiveness"), box.record()), ("90", "0", None))
-            box.put("dirty_bytes", "0")
+            equal((box.get("dirty_bytes"), box.get("dirty_ratio"), box.get("compaction_proactiveness"), box.record()), ("0", "90", "0", None))
+
+
+@case("a pair: what was in force is told and restored, by text and by JSON; another ratio since is somebody's")
+def _():
+    with Box() as box:
+        out, _ = box.run("--apply", "dirty-limit")
+        contains(out, "set: vm.dirty_bytes = 1073741824, was vm.dirty_ratio = 90")
+        out, _ = box.run("--undo")
+        contains(out, "restored: vm.dirty_ratio = 90")
+        box.run("--apply", "vm.dirty_ratio")  # the pair is one setting, by either name
+        box.put("dirty_bytes", "0")
+        box.put("dirty_ratio", "35")
+        out, _ = box.run("--undo", code=1)
+        contains(" ".join(out.split()), "somebody set vm.dirty_ratio = 35; umactl had set 1073741824, and before it was vm.dirty_ratio = 90: left alone")
+        equal((box.get("dirty_bytes"), box.get("dirty_ratio")), ("0", "35"))
+        out, _ = box.run("--undo", "--force")
+        contains(out, "restored: vm.dirty_ratio = 90; somebody had set vm.dirty_ratio = 35")
+        equal((box.get("dirty_bytes"), box.get("dirty_ratio"), box.record()), ("0", "90", None))
+        # bytes were in force
+        box.put("dirty_bytes", "8589934592")
+        box.put("dirty_ratio", "0")
+        out, _ = box.run("--apply", "dirty-limit")
+        contains(out, "set: vm.dirty_bytes = 1073741824, was vm.dirty_bytes = 8589934592")
+        out, _ = box.run("--undo")
+        contains(out, "restored: vm.dirty_bytes = 8589934592")
+        equal((box.get("dirty_bytes"), box.get("dirty_ratio")), ("8589934592", "0"))
+
+
+@case("what is not restored by being written is told")
+def _():
+    with Box() as box:
+        box.run("--apply", "dirty-limit")
+        out, _ = box.run("--undo", code=1, UMA_SETTINGS_TAKE="dirty_ratio=15")
+        contains(" ".join(out.split()), "set to 90, and it is 15")
+        equal([c["id"] for c in box.record()["changes"]], ["dirty-limit"])
+
+
+@case("a setting by its name of sysctl or its path, with an advised value and without one")
+def _():
+    with Box() as box:
+        for name in ("vm.compaction_proactiveness", "vm/compaction_proactiveness", "compaction_proactiveness", "/proc/sys/vm/compaction_proactiveness"):
+            box.run("--apply", name)
+            equal(box.get("compaction_proactiveness"), "20", name)
+            box.run("--undo")
+            equal(box.get("compaction_proactiveness"), "0", name)
+        out, _ = box.run("--apply", "vm.swappiness")
+        contains(out, "nothing advised: ok as it is, 60")
+        out, _ = box.run("--apply", "vm.swappiness,vm.compaction_proactiveness,swap,dirty-limit", "--json", code=1)
+        document = json.loads(out)
+        equal({c["id"]: c["outcome"] for c in document["changes"]},
+              {"swappiness": "nothing advised", "compaction-proactiveness": "set", "swap": "nothing advised", "dirty-limit": "set"})
+        equal(document["complete"], False)
+        equal(sorted(c["id"] for c in box.record()["changes"]), ["compaction-proactiveness", "dirty-limit"])
+        box.run("--undo")
+        out, _ = box.run("--apply", "vm.overcommit_memory", "nonsense", code=2)
+        equal((out, box.record()), ("", None))
+        out, _ = box.run("--sysctl", "swap,dirty-limit", code=1)
+        contains(out, "# swap: it is disputed")
+        contains(out, "vm.dirty_bytes = 1073741824")
+
+
+@case("refused by the kernel, read-only or missing: told for that setting, the others go on, and it is not recorded")
+def _():
+    for number, says in ((22, "does not take 1073741824"), (1, "only root may change it"), (30, "read-only here"), (5, "Input/output error")):
+        with Box() as box:
+            out, _ = box.run("--apply", code=1, UMA_SETTINGS_REFUSE=f"dirty_bytes={number}")
+            contains(" ".join(out.split()), says)
+            contains(" ".join(out.split()), "it is as before, vm.dirty_ratio = 90")
+            equal((box.get("dirty_background_bytes"), box.get("dirty_bytes")), ("268435456", "0"))
+            equal([c["id"] for c in box.record()["changes"]], ["dirty-background"])
+            box.run("--undo")
+            equal((box.get("dirty_background_ratio"), box.record()), ("10", None))
+    with Box() as box:
+        hide = "umount /proc/sys/vm/dirty_bytes; "
+        ro = f'mount --bind -o ro "{box.path("dirty_bytes")}" /proc/sys/vm/dirty_bytes && mount -o remount,bind,ro /proc/sys/vm/dirty_bytes && '
+        out, _ = box.run("--apply", code=1, before=hide + ro)
+        contains(" ".join(out.split()), "read-only here")
+        equal([c["id"] for c in box.record()["changes"]], ["dirty-background"])
+
+
+@case("a record that is a link, another user's, or anybody's to write: nothing is changed")
+def _():
+    with Box() as box:
+        box.run("--apply")
+        path = os.path.join(box.state, "tuning.json")
+        os.rename(path, path + ".kept")
+        os.symlink(path + ".kept", path)
+
+        def refused(says):
+            for action in (("--apply", "compaction-proactiveness"), ("--undo",)):
+                _, err = box.run(*action, code=3)
+                contains(err, says)
+            equal((box.get("compaction_proactiveness"), box.get("dirty_bytes")), ("0", "1073741824"))
+
+        refused("a link")
+        os.unlink(path)
+        os.rename(path + ".kept", path)
+        os.chown(path, 65534, -1)
+        refused("another user")
+        os.chown(path, 0, -1)
+        os.chmod(path, 0o666)
+        refused("others may write it")
+        os.chmod(path, 0o644)
+        os.chmod(box.state, 0o777)
+        refused("others may write it")
+        os.chmod(box.state, 0o755)
+        box.run("--undo")
+        equal((box.get("dirty_ratio"), box.record()), ("90", None))
+
+
+@case("interrupted between two changes: what was begun is done whole, and recorded")
+def _():
+    if not shutil.which("strace"):
+        raise Skip("needs strace")
+    with Box() as box:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            trace = ("strace", "-f", "-o", "/dev/null", "-P", "/proc/sys/vm/dirty_background_bytes", "-e", "trace=write", "-e",
+                     f"inject=write:signal={number.name}:when=1")
+            child = box.start("--apply", prefix=trace)
+            child.communicate(timeout=60)
+            equal(child.returncode, -number)
+            equal((box.get("dirty_background_bytes"), box.get("dirty_bytes")), ("268435456", "1073741824"))
+            equal(sorted(c["id"] for c in box.record()["changes"]), ["dirty-background", "dirty-limit"])
+            box.run("--undo")
+            equal((box.get("dirty_ratio"), box.record()), ("90", None))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,14 @@ static void paths(void **state) {
     assert_false(uma_tunable_path_fine(longest));
 }
 
+static void counterparts(void **state) {
+    (void)state;
+    assert_string_equal(uma_tunable_counterpart("proc/sys/vm/dirty_bytes"), "proc/sys/vm/dirty_ratio");
+    assert_string_equal(uma_tunable_counterpart("proc/sys/vm/dirty_background_ratio"), "proc/sys/vm/dirty_background_bytes");
+    assert_null(uma_tunable_counterpart("proc/sys/vm/swappiness"));
+    assert_null(uma_tunable_counterpart(""));
+}
+
 static void values(void **state) {
     static const char *const good[] = { "0", "268435456", "madvise", "defer+madvise", "-1", "0x0007" };
     static const char *const bad[] = { "",    " ",    "1 2",      "1\n",
@@ -124,7 +132,13 @@ static void rights(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths), cmocka_unit_test(values), TEST(reads), TEST(writes), TEST(another_value), TEST(rights),
+        cmocka_unit_test(paths),
+        cmocka_unit_test(values),
+        cmocka_unit_test(counterparts),
+        TEST(reads),
+        TEST(writes),
+        TEST(another_value),
+        TEST(rights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

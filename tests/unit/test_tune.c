@@ -7,6 +7,9 @@
 #include "record/tuning_record.h"
 #include "settings_folder.h"
 
+/* its write(2) is the one that is called here */
+#include "../fakes/settings_kernel.c"
+
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -36,9 +39,9 @@ static int teardown(void **state) {
 }
 
 static const struct uma_tune_wish wishes[] = {
-    { "swappiness", SWAPPINESS, "60", NULL },
-    { "dirty-limit", BYTES, "1073741824", RATIO },
-    { "thp-defrag", THP, "madvise", NULL },
+    { "swappiness", SWAPPINESS, "60" },
+    { "dirty-limit", BYTES, "1073741824" },
+    { "thp-defrag", THP, "madvise" },
 };
 
 static int apply_n(const struct settings *s, const char *boot, size_t n) {
@@ -52,11 +55,15 @@ static int apply(const struct settings *s) {
     return apply_n(s, "boot-1", ELEMENTS(wishes));
 }
 
-static int undo(const struct settings *s, const char *boot) {
+static int undo_how(const struct settings *s, const char *boot, bool force) {
     const struct uma_tune_place place = { s->path, s->state, boot };
     error = (struct uma_error){ 0 };
     results = (struct uma_tune_results){ 0 };
-    return uma_tune_undo(&place, arena, &results, &error);
+    return uma_tune_undo(&place, force, arena, &results, &error);
+}
+
+static int undo(const struct settings *s, const char *boot) {
+    return undo_how(s, boot, false);
 }
 
 static void outcomes(enum uma_tune_outcome a, enum uma_tune_outcome b, enum uma_tune_outcome c) {
@@ -67,9 +74,10 @@ static void outcomes(enum uma_tune_outcome a, enum uma_tune_outcome b, enum uma_
 }
 
 static void is(const struct settings *s, const char *path, const char *value) {
+    const char *text = settings_get(s, path);
     char line[128];
-    (void)snprintf(line, sizeof line, "%s\n", value);
-    assert_string_equal(settings_get(s, path), line);
+    (void)snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
+    assert_string_equal(line, value);
 }
 
 static bool recorded(const struct settings *s) {
@@ -81,19 +89,26 @@ static void there_and_back(void **state) {
     assert_int_equal(apply(s), 0);
     outcomes(UMA_TUNE_SET, UMA_TUNE_SET, UMA_TUNE_SET);
     assert_false(results.incomplete);
-    assert_string_equal(results.list[0].before, "180");
-    assert_string_equal(results.list[0].now, "60");
+    assert_string_equal(results.list[0].before.own, "180");
+    assert_string_equal(results.list[0].now.own, "60");
+    assert_null(results.list[0].counterpart);
+    assert_string_equal(results.list[1].counterpart, RATIO);
+    assert_string_equal(results.list[1].before.own, "0");
+    assert_string_equal(results.list[1].before.counterpart, "20");
+    assert_string_equal(results.list[1].now.counterpart, "0");
     is(s, SWAPPINESS, "60");
     is(s, BYTES, "1073741824");
     is(s, THP, "madvise");
-    is(s, RATIO, "20"); /* the kernel would show 0 here now */
+    is(s, RATIO, "0");
     assert_true(recorded(s));
-    settings_put(s, RATIO, "0\n");
     assert_int_equal(undo(s, "boot-1"), 0);
     outcomes(UMA_TUNE_RESTORED, UMA_TUNE_RESTORED, UMA_TUNE_RESTORED);
     assert_false(results.incomplete);
+    assert_string_equal(results.list[1].now.own, "0");
+    assert_string_equal(results.list[1].now.counterpart, "20");
     is(s, SWAPPINESS, "180");
     is(s, RATIO, "20"); /* what takes dirty_bytes back, which takes no 0 */
+    is(s, BYTES, "0");
     is(s, THP, "always");
     assert_false(recorded(s));
     assert_int_equal(undo(s, "boot-1"), 0);
@@ -108,7 +123,7 @@ static void first_before_is_kept(void **state) {
     settings_put(s, SWAPPINESS, "10\n"); /* somebody in between */
     assert_int_equal(apply(s), 0);
     outcomes(UMA_TUNE_SET, UMA_TUNE_ALREADY, UMA_TUNE_ALREADY);
-    assert_string_equal(results.list[0].before, "10");
+    assert_string_equal(results.list[0].before.own, "10");
     assert_int_equal(undo(s, "boot-1"), 0);
     is(s, SWAPPINESS, "180");
 }
@@ -144,6 +159,7 @@ static void killed(void **state) {
     const struct settings *s = *state;
     assert_int_equal(apply(s), 0);
     settings_put(s, BYTES, "0\n");
+    settings_put(s, RATIO, "20\n");
     settings_put(s, THP, "always\n");
     assert_int_equal(undo(s, "boot-1"), 0);
     outcomes(UMA_TUNE_RESTORED, UMA_TUNE_UNTOUCHED, UMA_TUNE_UNTOUCHED);
@@ -154,7 +170,7 @@ static void killed(void **state) {
 /* The same on the second time, with another value: both that were ever set count as ours. */
 static void killed_again(void **state) {
     const struct settings *s = *state;
-    const struct uma_tune_wish other = { "swappiness", SWAPPINESS, "90", NULL };
+    const struct uma_tune_wish other = { "swappiness", SWAPPINESS, "90" };
     const struct uma_tune_place place = { s->path, s->state, "boot-1" };
     assert_int_equal(apply_n(s, "boot-1", 1), 0);
     assert_int_equal(uma_tune_apply(&place, &other, 1, arena, &results, &error), 0);
@@ -199,15 +215,172 @@ static void broken_record(void **state) {
     is(s, SWAPPINESS, "180");
 }
 
-/* Before anything is recorded or changed all of it is looked at. */
+/* What is in force is the pair: each face, and what somebody made of it since. */
+static void pairs(void **state) {
+    const struct settings *s = *state;
+    static const struct uma_tune_wish wish = { "dirty-limit", BYTES, "1073741824" };
+    const struct uma_tune_place place = { s->path, s->state, "boot-1" };
+    static const struct { const char *bytes, *ratio; } before[] = { { "0", "20" }, { "4294967296", "0" }, { "0", "0" } };
+    char line[64];
+    for (size_t i = 0; i < ELEMENTS(before); i++) {
+        (void)snprintf(line, sizeof line, "%s\n", before[i].bytes);
+        settings_put(s, BYTES, line);
+        (void)snprintf(line, sizeof line, "%s\n", before[i].ratio);
+        settings_put(s, RATIO, line);
+        assert_int_equal(uma_tune_apply(&place, &wish, 1, arena, &results, &error), 0);
+        assert_int_equal(results.list[0].outcome, UMA_TUNE_SET);
+        is(s, RATIO, "0");
+        assert_int_equal(undo(s, "boot-1"), 0);
+        assert_int_equal(results.list[0].outcome, UMA_TUNE_RESTORED);
+        is(s, BYTES, before[i].bytes);
+        is(s, RATIO, before[i].ratio);
+        assert_false(recorded(s));
+    }
+    /* another ratio since: dirty_bytes shows 0, as before, and yet it is not as before */
+    settings_put(s, RATIO, "20\n");
+    assert_int_equal(uma_tune_apply(&place, &wish, 1, arena, &results, &error), 0);
+    settings_put(s, BYTES, "0\n");
+    settings_put(s, RATIO, "35\n");
+    assert_int_equal(undo(s, "boot-1"), 0);
+    assert_int_equal(results.list[0].outcome, UMA_TUNE_CHANGED);
+    assert_string_equal(results.list[0].now.counterpart, "35");
+    is(s, RATIO, "35");
+    assert_true(recorded(s));
+    assert_int_equal(undo_how(s, "boot-1", true), 0);
+    assert_int_equal(results.list[0].outcome, UMA_TUNE_RESTORED);
+    assert_string_equal(results.list[0].found.counterpart, "35");
+    is(s, RATIO, "20");
+    assert_false(recorded(s));
+}
+
+/* What does not hold after it was written is not called restored, and stays in the record. */
+static void does_not_hold(void **state) {
+    const struct settings *s = *state;
+    assert_int_equal(apply(s), 0);
+    (void)setenv("UMA_SETTINGS_TAKE", "dirty_ratio=15", 1);
+    int r = undo(s, "boot-1");
+    (void)unsetenv("UMA_SETTINGS_TAKE");
+    assert_int_equal(r, 0);
+    outcomes(UMA_TUNE_RESTORED, UMA_TUNE_FAILED, UMA_TUNE_RESTORED);
+    assert_string_equal(results.list[1].now.counterpart, "15");
+    assert_non_null(strstr(results.list[1].error, "and it is 15"));
+    assert_true(results.incomplete);
+    assert_true(recorded(s));
+    settings_put(s, BYTES, "0\n"); /* as the kernel would */
+    assert_int_equal(undo_how(s, "boot-1", true), 0);
+    assert_int_equal(results.n, 1);
+    is(s, RATIO, "20");
+}
+
+static void forced(void **state) {
+    const struct settings *s = *state;
+    assert_int_equal(apply(s), 0);
+    settings_put(s, SWAPPINESS, "33\n");
+    assert_int_equal(undo_how(s, "boot-1", true), 0);
+    outcomes(UMA_TUNE_RESTORED, UMA_TUNE_RESTORED, UMA_TUNE_RESTORED);
+    assert_string_equal(results.list[0].found.own, "33");
+    assert_false(results.incomplete);
+    is(s, SWAPPINESS, "180");
+    assert_false(recorded(s));
+}
+
+/* One that is missing is told; the others are set, and only they are recorded. */
 static void one_is_missing(void **state) {
     const struct settings *s = *state;
     char path[PATH_MAX + 64];
     (void)snprintf(path, sizeof path, "%s/" THP, s->path);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(apply(s), -ENOENT);
+    assert_int_equal(apply(s), 0);
+    outcomes(UMA_TUNE_SET, UMA_TUNE_SET, UMA_TUNE_FAILED);
+    assert_non_null(strstr(results.list[2].error, THP));
+    assert_true(results.incomplete);
+    is(s, SWAPPINESS, "60");
+    assert_null(strstr(settings_get(s, "state/tuning.json"), "thp-defrag"));
+    assert_int_equal(undo(s, "boot-1"), 0);
+    assert_int_equal(results.n, 2);
     is(s, SWAPPINESS, "180");
+}
+
+/* Refused by the kernel when it is written: the same; and with a record of before, that stays as it was. */
+static void refused(void **state) {
+    const struct settings *s = *state;
+    static const char *const errors[] = { "22", "1", "30" }; /* EINVAL, EPERM, EROFS */
+    for (size_t i = 0; i < ELEMENTS(errors); i++) {
+        char list[32];
+        (void)snprintf(list, sizeof list, "dirty_bytes=%s", errors[i]);
+        (void)setenv("UMA_SETTINGS_REFUSE", list, 1);
+        int r = apply(s);
+        (void)unsetenv("UMA_SETTINGS_REFUSE");
+        assert_int_equal(r, 0);
+        outcomes(UMA_TUNE_SET, UMA_TUNE_FAILED, UMA_TUNE_SET);
+        assert_non_null(strstr(results.list[1].error, BYTES));
+        assert_true(results.incomplete);
+        assert_null(strstr(settings_get(s, "state/tuning.json"), "dirty-limit"));
+        is(s, RATIO, "20");
+        assert_int_equal(undo(s, "boot-1"), 0);
+        assert_int_equal(results.n, 2);
+    }
+    (void)setenv("UMA_SETTINGS_REFUSE", "swappiness=22", 1);
+    assert_int_equal(apply_n(s, "boot-1", 1), 0);
+    (void)unsetenv("UMA_SETTINGS_REFUSE");
+    assert_int_equal(results.list[0].outcome, UMA_TUNE_FAILED);
     assert_false(recorded(s));
+    const struct uma_tune_wish other = { "swappiness", SWAPPINESS, "90" };
+    const struct uma_tune_place place = { s->path, s->state, "boot-1" };
+    assert_int_equal(apply_n(s, "boot-1", 1), 0);
+    (void)setenv("UMA_SETTINGS_REFUSE", "swappiness=22", 1);
+    assert_int_equal(uma_tune_apply(&place, &other, 1, arena, &results, &error), 0);
+    (void)unsetenv("UMA_SETTINGS_REFUSE");
+    assert_null(strstr(settings_get(s, "state/tuning.json"), "90"));
+    assert_int_equal(undo(s, "boot-1"), 0);
+    is(s, SWAPPINESS, "180");
+}
+
+/* The kernel made another value of it: told as a failure, and still taken back. */
+static void other_value(void **state) {
+    const struct settings *s = *state;
+    (void)setenv("UMA_SETTINGS_TAKE", "swappiness=64", 1);
+    assert_int_equal(apply_n(s, "boot-1", 1), 0);
+    (void)unsetenv("UMA_SETTINGS_TAKE");
+    assert_int_equal(results.list[0].outcome, UMA_TUNE_FAILED);
+    assert_string_equal(results.list[0].now.own, "64");
+    assert_int_equal(undo(s, "boot-1"), 0);
+    assert_int_equal(results.list[0].outcome, UMA_TUNE_RESTORED);
+    is(s, SWAPPINESS, "180");
+}
+
+/* The record that counts is this user's or root's, a plain file, and nobody else's to write. */
+static void whose_record(void **state) {
+    const struct settings *s = *state;
+    char path[PATH_MAX + 64], link[PATH_MAX + 64];
+    assert_int_equal(apply(s), 0);
+    (void)snprintf(path, sizeof path, "%s/state/tuning.json", s->path);
+    (void)snprintf(link, sizeof link, "%s/state/elsewhere", s->path);
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_int_equal(undo(s, "boot-1"), -EINVAL);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(chmod(s->state, 0777), 0);
+    assert_int_equal(undo(s, "boot-1"), -EINVAL);
+    assert_int_equal(apply(s), 0); /* all so already: nothing of it is needed */
+    assert_int_equal(chmod(s->state, 0755), 0);
+    assert_int_equal(rename(path, link), 0);
+    assert_int_equal(symlink("elsewhere", path), 0);
+    assert_int_equal(undo(s, "boot-1"), -EINVAL);
+    assert_non_null(strstr(error.text, "a link"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0644), 0);
+    assert_int_equal(undo(s, "boot-1"), -EINVAL);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rename(link, path), 0);
+    is(s, SWAPPINESS, "60");
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 65534, (gid_t)-1), 0);
+        assert_int_equal(undo(s, "boot-1"), -EINVAL);
+        assert_non_null(strstr(error.text, "another user"));
+        assert_int_equal(chown(path, 0, (gid_t)-1), 0);
+    }
+    assert_int_equal(undo(s, "boot-1"), 0);
+    is(s, SWAPPINESS, "180");
 }
 
 static void full_disk(void **state) {
@@ -226,8 +399,8 @@ static void full_disk(void **state) {
     assert_false(recorded(s));
 }
 
-/* One that is refused by the kernel: the others are set, and it is told. */
-static void one_is_refused(void **state) {
+/* Taking back one that is gone: told, and kept for the next time. */
+static void one_is_gone(void **state) {
     const struct settings *s = *state;
     char path[PATH_MAX + 64];
     settings_put(s, "real", "180\n");
@@ -249,13 +422,15 @@ static void odd_wishes(void **state) {
     const struct settings *s = *state;
     const struct uma_tune_place place = { s->path, s->state, "boot-1" };
     static const struct uma_tune_wish bad[] = {
-        { "x", "proc/sys/kernel/core_pattern", "1", NULL },
-        { "x", SWAPPINESS, "1 2", NULL },
-        { "x", SWAPPINESS, "", NULL },
-        { "x", BYTES, "1", "proc/sys/kernel/core_pattern" },
+        { "x", "proc/sys/kernel/core_pattern", "1" },
+        { "x", SWAPPINESS, "1 2" },
+        { "x", SWAPPINESS, "" },
     };
-    for (size_t i = 0; i < ELEMENTS(bad); i++)
-        assert_int_equal(uma_tune_apply(&place, &bad[i], 1, arena, &results, &error), -EINVAL);
+    for (size_t i = 0; i < ELEMENTS(bad); i++) {
+        assert_int_equal(uma_tune_apply(&place, &bad[i], 1, arena, &results, &error), 0);
+        assert_int_equal(results.list[0].outcome, UMA_TUNE_FAILED);
+    }
+    is(s, SWAPPINESS, "180");
     assert_false(recorded(s));
 }
 
@@ -263,9 +438,9 @@ static void odd_wishes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(there_and_back), TEST(first_before_is_kept), TEST(nothing_to_do), TEST(changed_since),  TEST(killed),
-        TEST(killed_again),   TEST(after_a_restart),      TEST(broken_record), TEST(one_is_missing), TEST(full_disk),
-        TEST(one_is_refused), TEST(odd_wishes),
+        TEST(there_and_back),  TEST(first_before_is_kept), TEST(nothing_to_do),  TEST(changed_since), TEST(killed),      TEST(killed_again),
+        TEST(after_a_restart), TEST(broken_record),        TEST(one_is_missing), TEST(full_disk),     TEST(one_is_gone), TEST(odd_wishes),
+        TEST(pairs),           TEST(does_not_hold),        TEST(forced),         TEST(refused),       TEST(other_value), TEST(whose_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
