@@ -3,6 +3,7 @@
 #include "job/job.h"
 
 #include "base/units.h"
+#include "base/values.h"
 #include "job/summary.h"
 
 #include <fcntl.h>
@@ -49,18 +50,20 @@ void uma_job_cause(int wait_status, bool sent_by_umactl, struct uma_u64 group_oo
 void uma_shm_list_read(struct uma_shm_list *ret_list) {
     struct uma_shm_list list = { 0 };
     _cleanup_closedir_ DIR *dir = opendir("/dev/shm");
+    list.cut = !dir && errno != ENOENT; /* a machine without it has no files there */
     *ret_list = list;
     if (!dir)
         return;
     size_t room = 0;
-    for (struct dirent *d; (d = readdir(dir)) && list.n < SHM_FILES_MAX;) {
+    for (struct dirent *d; (d = readdir(dir));) {
         struct stat st;
         if (d->d_name[0] == '.' || fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
         if (list.n == room) {
             room = room ? room * 2 : 64;
-            void *bigger = reallocarray(list.list, room, sizeof(*list.list));
-            if (!bigger)
+            void *bigger = room <= SHM_FILES_MAX ? reallocarray(list.list, room, sizeof(*list.list)) : NULL;
+            list.cut = !bigger;
+            if (list.cut)
                 break;
             list.list = bigger;
         }
@@ -88,6 +91,7 @@ static void find_shm(struct uma_job *job) {
     struct uma_shm_list now;
     struct uma_run *run = &job->run;
     uma_shm_list_read(&now);
+    run->files_unknown = now.cut || job->shm_before.cut;
     if (now.n)
         qsort(now.list, now.n, sizeof(*now.list), by_size);
     for (size_t i = 0; i < now.n; i++) {
@@ -108,13 +112,14 @@ static void pause_ms(long milliseconds) {
     (void)nanosleep(&t, NULL);
 }
 
-/* How many of the job's processes are left after waiting at most so long for none. */
+/* How many of the job's processes are left after waiting at most so long for none. What cannot be listed is not known to be gone. */
 static size_t wait_for_none(struct uma_job *job, int milliseconds) {
     struct uma_tree_reading reading;
     const struct uma_tree_process *list;
     for (int waited = 0;; waited += STEP_MS) {
         uma_job_reap_orphans(job);
-        if (uma_tree_read(job->watch.tree, &reading, NULL) < 0)
+        job->run.left_unknown = uma_tree_read(job->watch.tree, &reading, NULL) < 0;
+        if (job->run.left_unknown)
             return 0;
         size_t n = uma_tree_processes(job->watch.tree, &list);
         if (n == 0 || waited >= milliseconds)
@@ -135,8 +140,6 @@ static uint64_t find_processes(struct uma_job *job) {
     struct uma_run *run = &job->run;
     const struct uma_tree_process *list;
     uint64_t held = 0;
-    if (!job->watch.tree)
-        return 0;
     size_t n = wait_for_none(job, GRACE_MS);
     if (n && job->options->end_left_behind) {
         signal_left(job, SIGTERM);
@@ -174,22 +177,20 @@ static struct uma_u64 available_with_lists(const struct uma_snapshot *snapshot) 
     return available;
 }
 
-/* The last growth before the end falls between two samples; the kernel's own mark of the ended process knows it (getrusage(2), ru_maxrss in KiB). */
+/* The last growth before the end falls between two samples; the kernel's own mark of the ended process knows it (getrusage(2), ru_maxrss in KiB), files that it mapped included. */
 static void last_peak(struct uma_job *job) {
     struct uma_run *run = &job->run;
     uint64_t most = (uint64_t)MAX_OF(job->usage.ru_maxrss, 0L) * 1024;
     uint64_t seen = run->peak_process_rss.validity == UMA_KNOWN ? run->peak_process_rss.value : 0;
+    struct uma_u64 *memory = &run->peak_memory_most, limit = job->watch.last_tree.group_most;
     if (most <= seen)
         return;
-    run->peak_process_rss = (struct uma_u64){ most, UMA_KNOWN };
-    if (run->peak_rss.validity == UMA_KNOWN)
-        run->peak_rss.value += most - seen;
-    if (run->peak_memory.validity == UMA_KNOWN) {
-        uint64_t raised = run->peak_memory.value + (most - seen);
-        if (run->peak_cgroup.validity == UMA_KNOWN)
-            raised = MIN_OF(raised, MAX_OF(run->peak_cgroup.value, run->peak_memory.value));
-        run->peak_memory.value = raised;
-    }
+    run->peak_process_rss = uma_known_u64(most);
+    run->peak_rss = uma_known_u64(run->peak_rss.validity == UMA_KNOWN ? run->peak_rss.value + (most - seen) : most);
+    uint64_t before = memory->validity == UMA_KNOWN ? memory->value : 0, raised = before + (most - seen);
+    if (limit.validity == UMA_KNOWN)
+        raised = MAX_OF(before, MIN_OF(raised, limit.value));
+    *memory = uma_known_u64(raised);
 }
 
 static void read_after(struct uma_job *job, uint64_t held) {

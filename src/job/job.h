@@ -35,6 +35,7 @@ struct uma_job_options {
 /* A file of /dev/shm, for what a run leaves there. */
 struct uma_shm_list {
     size_t n;
+    bool cut; /* these are not all, or it could not be read */
     struct uma_shm_file {
         char name[256];
         uint64_t inode, bytes;

@@ -37,6 +37,14 @@ static void range(struct uma_text *text, const struct uma_range *r, const char *
         uma_text_printf(text, "%.0f to %.0f %s", r->min.value, r->max.value, unit);
 }
 
+/* A figure of which the kernel's marks leave room for more says so: what else was resident may have been mapped files. */
+static void anonymous_and_shared(struct uma_text *text, struct uma_u64 least, struct uma_u64 most) {
+    bool known = uma_usable(least.validity), open = uma_usable(most.validity) && (!known || most.value > least.value + least.value / 50);
+    uma_text_append(text, !open ? "" : known ? "at least " : "at most ");
+    precise_bytes(text, known || !open ? least : most);
+    uma_text_append(text, " anonymous and shared");
+}
+
 static void peaks(struct uma_text *text, const struct uma_run *run) {
     label(text, "peak job");
     precise_bytes(text, run->peak_rss);
@@ -47,8 +55,7 @@ static void peaks(struct uma_text *text, const struct uma_run *run) {
         uma_text_char(text, ')');
     }
     uma_text_append(text, ", ");
-    precise_bytes(text, run->peak_memory);
-    uma_text_append(text, " anonymous and shared");
+    anonymous_and_shared(text, run->peak_memory, run->peak_memory_most);
     if (uma_usable(run->peak_cgroup.validity)) {
         uma_text_append(text, ", ");
         precise_bytes(text, run->peak_cgroup);
@@ -107,40 +114,55 @@ static void events(struct uma_text *text, const struct uma_run *run) {
     uma_text_append(text, any ? "\n" : "none\n");
 }
 
-static void left_behind(struct uma_text *text, const struct uma_run *run) {
-    /* Below this the difference of two readings of a machine that others use too says nothing; freed pages also wait in per-CPU lists. */
-    bool missing = run->not_returned.validity == UMA_KNOWN && run->not_returned.value > (int64_t)(256 * UMA_MIB);
-    label(text, "left behind");
-    if (!run->n_left_total && !run->n_files_total && !missing) {
-        uma_text_append(text, run->not_returned.validity == UMA_KNOWN ? "nothing\n" : "no process; memory: ?\n");
-        return;
-    }
-    bool first = true;
+/* Below this the difference of two readings of a machine that others use too says nothing; freed pages also wait in per-CPU lists. */
+#define MISSING_LEAST ((int64_t)(256 * UMA_MIB))
+
+static void left_processes(struct uma_text *text, const struct uma_run *run, const char **separator) {
     for (unsigned i = 0; i < run->n_left; i++) {
-        uma_text_printf(text, "%spid %d ", first ? "" : ", ", (int)run->left[i].pid);
+        uma_text_printf(text, "%spid %d ", *separator, (int)run->left[i].pid);
         (void)uma_text_safe(text, run->left[i].name, 24);
         uma_text_append(text, " (running, ");
         bytes(text, run->left[i].bytes);
         uma_text_char(text, ')');
-        first = false;
+        *separator = ", ";
     }
     if (run->n_left_total > run->n_left)
         uma_text_printf(text, " and %u more processes", run->n_left_total - run->n_left);
+}
+
+static void left_files(struct uma_text *text, const struct uma_run *run, const char **separator) {
     for (unsigned i = 0; i < run->n_files && i < 3; i++) {
-        uma_text_printf(text, "%s/dev/shm/", first ? "" : ", ");
+        uma_text_printf(text, "%s/dev/shm/", *separator);
         (void)uma_text_safe(text, run->files[i].name, 40);
         uma_text_append(text, " (");
         uma_text_bytes(text, run->files[i].bytes);
         uma_text_char(text, ')');
-        first = false;
+        *separator = ", ";
     }
     if (run->n_files_total > 3)
         uma_text_printf(text, " and %u more in /dev/shm", run->n_files_total - 3);
+}
+
+static void left_behind(struct uma_text *text, const struct uma_run *run) {
+    bool memory = run->not_returned.validity == UMA_KNOWN, missing = memory && run->not_returned.value > MISSING_LEAST;
+    const char *separator = "";
+    label(text, "left behind");
+    left_processes(text, run, &separator);
+    left_files(text, run, &separator);
     if (missing) {
-        uma_text_append(text, first ? "" : ", ");
+        uma_text_append(text, separator);
         uma_text_bytes(text, (uint64_t)run->not_returned.value);
         uma_text_append(text, " less available than before");
+        separator = ", ";
     }
+    if (!*separator)
+        uma_text_append(text, run->left_unknown ? "processes: ?" : run->files_unknown || !memory ? "no process" : "nothing");
+    else if (run->left_unknown)
+        uma_text_append(text, "; other processes: ?");
+    if (run->files_unknown)
+        uma_text_append(text, "; /dev/shm: ?");
+    if (!memory)
+        uma_text_append(text, "; memory: ?");
     uma_text_char(text, '\n');
 }
 

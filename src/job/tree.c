@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "base/values.h"
+#include "job/high_mark.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -42,6 +43,7 @@ struct uma_tree {
     unsigned readings;
     double share; /* how much of the sum over processes is there once shared pages are counted once */
     int64_t share_next_ns;
+    struct uma_high_mark mark; /* of the last reading */
 };
 
 struct uma_tree *uma_tree_new(pid_t root_pid, pid_t umactl_pid, const struct uma_cgroup_scope *scope) {
@@ -115,7 +117,7 @@ static int list_pids(struct uma_tree *tree) {
     size_t n = 0, room = tree->room_last;
     tree->last = tree->now, tree->n_last = tree->n_now, tree->room_last = tree->room_now;
     tree->now = array, tree->n_now = 0, tree->room_now = room;
-    for (struct dirent *d; (d = readdir(dir));) {
+    for (struct dirent *d; errno = 0, (d = readdir(dir));) {
         uint64_t pid;
         const char *end = d->d_name + strlen(d->d_name);
         if (uma_parse_u64(d->d_name, end, &pid) != end || pid == 0 || pid > UMA_PID_MAX)
@@ -125,6 +127,8 @@ static int list_pids(struct uma_tree *tree) {
         sorted = sorted && (n == 0 || tree->now[n - 1].pid < (pid_t)pid);
         tree->now[n++] = (struct entry){ .pid = (pid_t)pid };
     }
+    if (errno)
+        return -errno;
     if (!sorted)
         qsort(tree->now, n, sizeof(struct entry), compare_entries);
     tree->n_now = n;
@@ -352,12 +356,14 @@ static void sum_up(struct uma_tree *tree, struct uma_tree_reading *reading) {
     uint64_t fall = fall_since_last(tree);
     if (reading->rss.validity == UMA_KNOWN)
         reading->rss_peak = uma_known_u64(reading->rss.value + fall);
-    if (reading->memory.validity == UMA_KNOWN) {
-        reading->memory_peak = uma_known_u64(reading->memory.value + fall);
-        /* what the group's own mark says was never exceeded; it may not have counted what was there before the job entered */
-        if (!tree->outside && usage.peak.validity == UMA_KNOWN && reading->memory_peak.value > usage.peak.value)
-            reading->memory_peak.value = MAX_OF(usage.peak.value, reading->memory.value);
+    struct uma_high_mark mark = { .memory = reading->memory, .fall = fall };
+    if (group && !tree->outside) {
+        mark.group = usage.current;
+        mark.group_peak = usage.peak;
     }
+    uma_high_mark(&tree->mark, &mark, &reading->memory_peak, &reading->memory_peak_most);
+    reading->group_most = uma_high_mark_group_most(&tree->mark, &mark);
+    tree->mark = mark;
 }
 
 int uma_tree_read(struct uma_tree *tree, struct uma_tree_reading *ret_reading, struct uma_error *err) {

@@ -36,7 +36,10 @@ void uma_tree_status_parse(const char *text, size_t length, struct uma_tree_proc
 
 struct uma_tree_reading {
     struct uma_u64 memory, anon, shmem, swap, rss, cgroup;
-    struct uma_u64 memory_peak; /* at the highest moment since the last reading, as far as the kernel's own marks tell */
+    /* at the highest moment since the last reading: what is known to have been there, and what the kernel's marks, which count mapped files too, leave room for */
+    struct uma_u64 memory_peak, memory_peak_most;
+    struct uma_u64
+        group_most; /* memory was not above this since the last reading, whatever the processes' marks say; unknown without a group that counts all */
     struct uma_u64 rss_peak;
     struct uma_u64 cgroup_peak, oom_kill; /* since the job began */
     uint64_t processes;

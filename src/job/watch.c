@@ -109,6 +109,7 @@ static void sample_tree(struct uma_watch *watch, struct uma_sample *sample) {
     watch->cpu_begun = true;
     struct uma_run *run = watch->run;
     raise_peak(&run->peak_memory, t.memory_peak);
+    raise_peak(&run->peak_memory_most, t.memory_peak_most);
     raise_peak(&run->peak_rss, t.rss_peak);
     raise_peak(&run->peak_cgroup, t.cgroup_peak);
     raise_peak(&run->peak_processes, (struct uma_u64){ t.processes, UMA_KNOWN });

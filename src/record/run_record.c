@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/run_record.h"
 
+#include "base/values.h"
 #include "observe/secrets.h"
 #include "record/environment.h"
 
@@ -94,6 +95,7 @@ static void measured(struct uma_json *json, const struct uma_run *run) {
     uma_json_u64(json, "resident", run->peak_rss);
     uma_json_u64(json, "process_resident", run->peak_process_rss);
     uma_json_u64(json, "anonymous_and_shared", run->peak_memory);
+    uma_json_u64(json, "anonymous_and_shared_at_most", run->peak_memory_most);
     uma_json_u64(json, "cgroup", run->peak_cgroup);
     uma_json_u64(json, "gpu", run->peak_gpu);
     uma_json_u64(json, "processes", run->peak_processes);
@@ -171,7 +173,7 @@ static void load(struct uma_json *json, const struct uma_run_load *load) {
 
 static void left_behind(struct uma_json *json, const struct uma_run *run) {
     uma_json_begin_object(json, "left_behind", false);
-    uma_json_unsigned(json, "processes", run->n_left_total);
+    uma_json_u64(json, "processes", run->left_unknown ? uma_no_u64(UMA_FAILED) : uma_known_u64(run->n_left_total));
     uma_json_begin_array(json, "process_list", false);
     for (unsigned i = 0; i < run->n_left; i++) {
         uma_json_begin_object(json, NULL, true);
@@ -181,7 +183,7 @@ static void left_behind(struct uma_json *json, const struct uma_run *run) {
         uma_json_end_object(json);
     }
     uma_json_end_array(json);
-    uma_json_unsigned(json, "shm_files", run->n_files_total);
+    uma_json_u64(json, "shm_files", run->files_unknown ? uma_no_u64(UMA_FAILED) : uma_known_u64(run->n_files_total));
     uma_json_unsigned(json, "shm_bytes", run->files_bytes);
     uma_json_begin_array(json, "shm_list", false);
     for (unsigned i = 0; i < run->n_files; i++) {

@@ -102,7 +102,7 @@ struct uma_run {
     struct uma_run_load load;
 
     /* peaks: see docs/run-records.md for what each is */
-    struct uma_u64 peak_memory, peak_rss, peak_process_rss, peak_cgroup, peak_gpu, peak_processes, peak_pool_used;
+    struct uma_u64 peak_memory, peak_memory_most, peak_rss, peak_process_rss, peak_cgroup, peak_gpu, peak_processes, peak_pool_used;
     struct uma_u64 lowest_available, lowest_budget;
     struct uma_range celsius, watts, board_celsius;
     struct uma_f64 throttle_seconds[UMA_THROTTLE_MAX];
@@ -119,7 +119,8 @@ struct uma_run {
     struct uma_left_process left[UMA_RUN_LEFT_MAX];
     struct uma_left_file files[UMA_RUN_LEFT_MAX];
     uint64_t files_bytes;
-    struct uma_i64 not_returned; /* available before less available after, less what left processes hold */
+    bool left_unknown, files_unknown; /* the processes, /dev/shm could not be listed: what was found is not all */
+    struct uma_i64 not_returned;      /* available before less available after, less what left processes hold */
 
     const char *csv; /* path as given, or NULL */
 };

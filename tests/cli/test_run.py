@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -463,6 +464,18 @@ def _():
         code, _, err = s.run("--need", "80G", "--root", machine("spark-hugetlb"), "--", "true")
         equal(code, 0)
         contains(err.decode(), "what the job can have is in huge pages (ordinary allocations have 15.3 GiB available)")
+
+
+@case("what could not be listed at the end is not known, and not nothing")
+def left_unknown():
+    with Sandbox() as s:
+        child = s.start("--", "sleep", "60")
+        job = s.wait_for_record()["job"]["pid"]
+        resource.prlimit(child.pid, resource.RLIMIT_NOFILE, (0, 0))  # it can open nothing any more: /proc and /dev/shm neither
+        os.kill(job, signal.SIGTERM)
+        _, err = child.communicate(timeout=60)
+        equal(child.returncode, 128 + signal.SIGTERM, err.decode())
+        contains(err.decode(), "left behind  processes: ?; /dev/shm: ?")
 
 
 main()

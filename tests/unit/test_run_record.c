@@ -59,6 +59,8 @@ static void documents(void **state) {
     run->signal = 9;
     (void)strcpy(run->cause, "killed by SIGKILL");
     run->peak_memory = (struct uma_u64){ 7, UMA_KNOWN };
+    run->peak_memory_most = (struct uma_u64){ 9, UMA_KNOWN };
+    run->files_unknown = true;
     for (int i = 0; i < 3; i++)
         uma_run_count(run, i ? "pressure" : "job_start");
     run->n_left = run->n_left_total = 1;
@@ -70,6 +72,9 @@ static void documents(void **state) {
     assert_int_equal(json_integer_value(json_object_get(json_object_get(doc, "exit"), "signal")), 9);
     assert_int_equal(json_integer_value(json_object_get(json_object_get(doc, "events"), "pressure")), 2);
     assert_int_equal(json_integer_value(json_object_get(json_object_get(doc, "left_behind"), "processes")), 1);
+    assert_true(json_is_null(json_object_get(json_object_get(doc, "left_behind"), "shm_files")));
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(doc, "peak"), "anonymous_and_shared")), 7);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(doc, "peak"), "anonymous_and_shared_at_most")), 9);
     json_decref(doc);
     uma_text_done(&text);
     free(run);

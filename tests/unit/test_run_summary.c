@@ -30,6 +30,51 @@ static void unknown(void **state) {
     free(run);
 }
 
+static const char *summary_of(const struct uma_run *run, struct uma_text *text) {
+    uma_text_reset(text);
+    uma_run_summary(run, NULL, text);
+    return text->data;
+}
+
+static void a_peak_of_which_not_all_is_known(void **state) {
+    (void)state;
+    struct uma_run *run = calloc(1, sizeof(*run));
+    struct uma_text text = { 0 };
+    assert_non_null(run);
+    run->peak_memory = u(UMA_GIB);
+    run->peak_memory_most = u(2 * UMA_GIB);
+    assert_non_null(strstr(summary_of(run, &text), ", at least 1.00 GiB anonymous and shared,"));
+    run->peak_memory_most = u(UMA_GIB + 10 * UMA_MIB); /* within 2 % */
+    assert_non_null(strstr(summary_of(run, &text), ", 1.00 GiB anonymous and shared,"));
+    run->peak_memory = (struct uma_u64){ 0 }; /* it ended before it was looked at */
+    assert_non_null(strstr(summary_of(run, &text), ", at most 1.01 GiB anonymous and shared,"));
+    run->peak_memory_most = (struct uma_u64){ 0 };
+    assert_non_null(strstr(summary_of(run, &text), ", ? anonymous and shared,"));
+    uma_text_done(&text);
+    free(run);
+}
+
+static void what_could_not_be_listed_is_not_nothing(void **state) {
+    (void)state;
+    struct uma_run *run = calloc(1, sizeof(*run));
+    struct uma_text text = { 0 };
+    assert_non_null(run);
+    run->not_returned = (struct uma_i64){ 0, UMA_KNOWN };
+    assert_non_null(strstr(summary_of(run, &text), "left behind  nothing\n"));
+    run->left_unknown = true;
+    assert_non_null(strstr(summary_of(run, &text), "left behind  processes: ?\n"));
+    run->files_unknown = true;
+    run->not_returned.validity = UMA_UNKNOWN;
+    assert_non_null(strstr(summary_of(run, &text), "left behind  processes: ?; /dev/shm: ?; memory: ?\n"));
+    run->left_unknown = false;
+    assert_non_null(strstr(summary_of(run, &text), "left behind  no process; /dev/shm: ?; memory: ?\n"));
+    run->not_returned = (struct uma_i64){ (int64_t)UMA_GIB, UMA_KNOWN };
+    run->left_unknown = true;
+    assert_non_null(strstr(summary_of(run, &text), "left behind  1.0 GiB less available than before; other processes: ?; /dev/shm: ?\n"));
+    uma_text_done(&text);
+    free(run);
+}
+
 static void known(void **state) {
     (void)state;
     struct uma_run *run = calloc(1, sizeof(*run));
@@ -100,6 +145,8 @@ static void causes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(unknown), cmocka_unit_test(known), cmocka_unit_test(causes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(unknown), cmocka_unit_test(a_peak_of_which_not_all_is_known),
+                                        cmocka_unit_test(what_could_not_be_listed_is_not_nothing), cmocka_unit_test(known),
+                                        cmocka_unit_test(causes) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
