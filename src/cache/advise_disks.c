@@ -75,7 +75,7 @@ static void dirty(struct uma_advise_site *site) {
         uma_advise_set(site, a, UMA_VERDICT_HELPS, background.value);
         a->why = uma_advise_text(
             site,
-            "the disk is left idle until %s are dirty: that much of a model that was just copied or downloaded cannot be evicted, for half a minute or until it is written; CUDA, which sees free pages only, is refused meanwhile",
+            "the disk is left idle until %s are dirty: that much of a model that was just copied or downloaded cannot be evicted, for half a minute or until it is written, and a program that asks CUDA how much is free, which counts free pages alone, misses it meanwhile",
             uma_advise_bytes(site, bytes.value));
     } else if (a)
         a->why = "what is written goes to the disk at once";
@@ -84,7 +84,7 @@ static void dirty(struct uma_advise_site *site) {
         uma_advise_set(site, a, UMA_VERDICT_HELPS, most.value);
         a->why = uma_advise_text(
             site,
-            "a copy faster than the disk may make %s of the pool dirty before it is slowed down; all of that has to be written before it can be evicted",
+            "a copy faster than the disk may make %s of the pool dirty before it is slowed down; all of that has to be written before it can be evicted. The price: a job that saves a large checkpoint waits for the disk from 1 GiB on",
             uma_advise_bytes(site, bytes.value));
     } else if (a)
         a->why = "a copy is slowed to the disk's speed before much is dirty";
@@ -126,7 +126,7 @@ static void expire(struct uma_advise_site *site) {
 
 static const struct uma_evidence readahead_evidence[] = {
     { UMA_CERTAIN_MEASURED,
-      "a cold GiB read through a mapping: 4.0 s at 128 KiB, 1.5 s at 1 MiB, 1.3 s at 4 MiB, 1.2 s at 8 MiB; by read(2) 2.7, 1.7, 2.2 and 1.2 s",
+      "on a loop device of a virtual machine's disk, not on a DGX Spark: a cold GiB read through a mapping took 4.0 s at 128 KiB, 1.5 s at 1 MiB, 1.3 s at 4 MiB, 1.2 s at 8 MiB; by read(2) 2.7, 1.7, 2.2 and 1.2 s",
       "docs/measurements.md, reading ahead" },
     { UMA_CERTAIN_FIELD,
       "on a DGX Spark reading became fast with a newer kernel, and mapped loading stayed slow, in llama.cpp and vLLM alike",

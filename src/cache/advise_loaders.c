@@ -84,7 +84,7 @@ static void llama_cpp(struct uma_advise_site *site, const struct engine *e) {
         a->why =
             is(mode, "mmap")
                 ? "the mapped file and the GPU's copy lie in the same pool: twice the model while loading, and page faults instead of reads"
-                : "the mapped file is locked beside the GPU's copy: twice the model for good, and nothing can evict it";
+                : "what is read of the file is locked beside the GPU's copy: twice the model for good, and nothing can evict it";
     } else {
         a->verdict = UMA_VERDICT_HELPS;
         a->recommended = "--load-mode dio";
@@ -118,6 +118,15 @@ static void ollama(struct uma_advise_site *site, const struct engine *e) {
 /* ---- vLLM ----------------------------------------------------------------------------------------------------- */
 
 static const struct uma_evidence vllm_evidence[] = {
+    { UMA_CERTAIN_VENDOR,
+      "not given, shards are mapped lazily, and on a network file system prefetched where the checkpoint fits in 0.9 of available memory",
+      "docs.vllm.ai, vllm.config.load, safetensors_load_strategy" },
+    { UMA_CERTAIN_VENDOR,
+      "tensors go to CUDA through a small pinned buffer since safetensors 0.8, with the mapping and without; before it a file beyond half of memory failed on a DGX Spark",
+      "safetensors/safetensors pull request 760" },
+    { UMA_CERTAIN_FIELD,
+      "on eight DGX Sparks a model of 805 GiB stalled for an hour while mapped, and started in twelve minutes with prefetch",
+      "vllm-project/vllm issue 40988" },
     { UMA_CERTAIN_FIELD, "mapped loading stayed slow on two kernels, one of which reads fast", "lmstudio-ai/lms issue 366" },
     { UMA_CERTAIN_FIELD, "eager took both nodes off the network while it loaded; lazy completed with 8 GiB left",
       "forums.developer.nvidia.com topic 381440, posts 40 and 62" },
@@ -131,7 +140,7 @@ static void vllm(struct uma_advise_site *site, const struct engine *e) {
     struct uma_advice *a = add(site, e, "loading");
     UMA_ADVISE_EVIDENCE(a, vllm_evidence);
     a->verdict = UMA_VERDICT_DISPUTED;
-    a->now = uma_advise_text(site, "%.60s, %.60s", format ? format : "auto", strategy ? strategy : "lazy by default");
+    a->now = uma_advise_text(site, "%.60s, %.60s", format ? format : "auto", strategy ? strategy : "no strategy given");
     if (format && !is(format, "auto") && !is(format, "safetensors")) {
         a->now = uma_advise_text(site, "%.60s", format);
         if (is(format, "fastsafetensors"))
@@ -148,7 +157,7 @@ static void vllm(struct uma_advise_site *site, const struct engine *e) {
             "whole shards are staged in memory that cannot be evicted: fast where they fit, and several nodes were lost where they did not";
     else if (is(strategy, "prefetch"))
         a->why =
-            "the whole checkpoint is pulled into the page cache first: fast from a network where it fits; on one pool the cache then stands where the GPU's copy has to go";
+            "the whole checkpoint is pulled into the page cache first: fast, and what ended stalls for one owner; on one pool the cache then stands where the GPU's copy has to go, and is dropped again where it does not fit";
     else
         a->why =
             "shards are mapped: the pages can be evicted, so it survives in little memory, but it reads fault by fault, minutes for a large model. More readahead helps it; so does --load-format fastsafetensors, or eager where a shard for each worker fits twice";

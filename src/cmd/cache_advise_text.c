@@ -147,6 +147,9 @@ void uma_advise_text_write(struct uma_text *text, const struct uma_advice_list *
             0, 0);
     else
         uma_layout_wrap(text, style, "Nothing here is set by --apply unless it is named. --all explains the rest.", 0, 0);
+    uma_layout_wrap(text, style,
+                    "Only what says measured was measured by this project, and none of that on a DGX Spark; a field report is one owner's.",
+                    0, 0);
     uma_layout_clip(text, style->columns);
 }
 

@@ -48,7 +48,7 @@ static void flags(void **state) {
         { "ollama runner --model x --load-mode dio", UMA_VERDICT_OK, "dio" },
         { "ollama runner --model x --no-mmap", UMA_VERDICT_OK, "none" },
         { "ollama runner --model x", UMA_VERDICT_UNKNOWN, "not given" },
-        { "vllm serve m", UMA_VERDICT_DISPUTED, "auto, lazy by default" },
+        { "vllm serve m", UMA_VERDICT_DISPUTED, "auto, no strategy given" },
         { "vllm serve m --safetensors-load-strategy eager", UMA_VERDICT_DISPUTED, "auto, eager" },
         { "vllm serve m --safetensors-load-strategy=prefetch --load-format safetensors", UMA_VERDICT_DISPUTED, "safetensors, prefetch" },
         { "vllm serve m --load-format fastsafetensors", UMA_VERDICT_DISPUTED, "fastsafetensors" },
