@@ -6,9 +6,11 @@
 #include "cache/receipts.h"
 #include "observe/files/file_ids.h"
 #include "observe/files/magic.h"
+#include "observe/files/maps.h"
 #include "observe/files/open_file.h"
 #include "observe/files/stores.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* For the names of one file's model; reset at each. */
@@ -33,6 +35,9 @@ void uma_eviction_done(struct uma_eviction *e) {
     e->scratch = uma_arena_free(e->scratch);
     e->seen = uma_file_ids_free(e->seen);
     e->blob_names = uma_blob_names_free(e->blob_names);
+    free(e->hub_folder);
+    free(e->hub_model);
+    e->hub_folder = e->hub_model = NULL;
 }
 
 static bool stopped(struct uma_eviction *e) {
@@ -48,7 +53,7 @@ static void tell(struct uma_eviction *e, const char *path) {
     if (now - e->told_ns < PROGRESS_NS)
         return;
     e->told_ns = now;
-    e->options.progress(e->options.userdata, e->n_files, e->evicted, path);
+    e->options.progress(e->options.userdata, e->n_files, e->options.dry_run ? e->before : e->evicted, path);
 }
 
 /* ---- one open file ------------------------------------------------------------------------------------------ */
@@ -73,7 +78,9 @@ static void count_refused(struct uma_eviction *e, int code) {
         e->vanished++;
 }
 
-static int evict_open(struct uma_eviction *e, int fd, const struct stat *st, const char *path, const char *model, struct uma_error *err) {
+static int evict_open(struct uma_eviction *e, int fd, const struct stat *st, const struct uma_receipt_names *called,
+                      struct uma_error *err) {
+    struct uma_receipt_names names = *called;
     enum uma_filesystem_kind kind = kind_of(e, fd, st);
     if (kind == UMA_FILESYSTEM_MEMORY) {
         e->memory_files++;
@@ -95,6 +102,7 @@ static int evict_open(struct uma_eviction *e, int fd, const struct stat *st, con
     struct uma_evicted_file file = { .device = (uint64_t)st->st_dev,
                                      .inode = (uint64_t)st->st_ino,
                                      .size = (uint64_t)st->st_size,
+                                     .deleted = st->st_nlink == 0,
                                      .before = receipt.before.resident,
                                      .after = receipt.after.resident,
                                      .evicted = receipt.evicted,
@@ -103,8 +111,9 @@ static int evict_open(struct uma_eviction *e, int fd, const struct stat *st, con
                                      .synced = receipt.synced,
                                      .error = r,
                                      .why = receipt.before.why };
-    r = uma_receipts_add(e, &file, path, model, inner.text, err);
-    tell(e, path);
+    names.error = inner.text;
+    r = uma_receipts_add(e, &file, &names, err);
+    tell(e, names.shown ? names.shown : names.path);
     return r;
 }
 
@@ -144,7 +153,10 @@ static int evict_entry(void *userdata, const struct uma_walk_entry *entry) {
         count_refused(e, fd < 0 ? fd : -errno);
         return 0;
     }
-    r = evict_open(e, fd, &st, entry->path, model_of(e, entry->path), tree->err);
+    struct uma_receipt_names names = { .path = entry->path, .model = model_of(e, entry->path) };
+    if (!entry->name[0]) /* the path itself */
+        names.shown = e->root_shown;
+    r = evict_open(e, fd, &st, &names, tree->err);
     return r < 0 ? r : e->interrupted ? STOP : 0;
 }
 
@@ -169,21 +181,74 @@ static void blob_names_find(struct uma_eviction *e, const char *real) {
         (void)uma_blob_names_add(e->blob_names, store.data, NULL);
 }
 
+/*
+ * The real path. A link of /proc/PID/fd may lead to a file that has none here, without a name any more or in another mount namespace: what it says then (proc(5)), and
+ * that this is not to be opened. malloc'ed.
+ */
+static int name_path(const char *path, char **ret_real, bool *ret_is_word, struct uma_error *err) {
+    char link[PATH_MAX];
+    struct stat st;
+    char *real = realpath(path, NULL);
+    int failure = real ? 0 : errno;
+    if (stat(path, &st) < 0)
+        failure = errno;
+    else if (!real || st.st_nlink == 0) { /* a file that is really called "... (deleted)" is found by that name, too */
+        ssize_t n = readlink(path, link, sizeof(link) - 1);
+        if (n > 0) {
+            link[n] = '\0';
+            if (st.st_nlink == 0 && uma_ends_with(link, UMA_DELETED_SUFFIX))
+                link[(size_t)n - strlen(UMA_DELETED_SUFFIX)] = '\0';
+            free(real);
+            real = strdup(link);
+            failure = real ? 0 : ENOMEM;
+            *ret_is_word = true;
+        }
+    }
+    if (failure) {
+        free(real);
+        return uma_error_set(err, failure, "%s", path);
+    }
+    *ret_real = real;
+    return 0;
+}
+
+/*
+ * Files of a snapshot in a Hugging Face cache are links to the blobs beside it (hub.h). Whoever names the snapshot means them, and is told
+ * the folder that holds both.
+ */
+static void hub_find(struct uma_eviction *e, const char *real) {
+    const char *at = strstr(real, "/models--");
+    const char *end = at ? strchr(at + 1, '/') : NULL;
+    if (!end || e->hub_folder)
+        return;
+    uma_arena_reset(e->scratch);
+    e->hub_folder = strndup(real, (size_t)(end - real));
+    const char *inside = e->hub_folder ? uma_arena_printf(e->scratch, "%s/blobs/0", e->hub_folder) : NULL;
+    const char *model = inside ? uma_model_of_path(inside, NULL, e->scratch) : NULL;
+    e->hub_model = model ? strdup(model) : NULL;
+}
+
 int uma_eviction_path(struct uma_eviction *e, const char *path, const struct uma_mounts *mounts, struct uma_error *err) {
     int64_t start = uma_monotonic_ns();
+    uint64_t links = e->walk.links_outside;
+    bool is_word = false;
     _cleanup_free_
-    char *real = realpath(path, NULL);
-    if (!real)
-        return uma_error_set(err, errno, "%s", path);
+    char *real = NULL;
+    int r = name_path(path, &real, &is_word, err);
+    if (r < 0)
+        return r;
     struct tree tree = { e, err };
     struct uma_walk walk = { .mounts = mounts, .each = evict_entry, .stop = walk_stop, .userdata = &tree };
     e->root_real = real;
+    e->root_shown = is_word ? real : NULL;
     e->root_length = strlen(path);
     while (e->root_length > 1 && path[e->root_length - 1] == '/')
         e->root_length--;
     blob_names_find(e, real);
-    int r = uma_walk(&walk, path, &e->walk, err);
-    e->root_real = NULL;
+    r = uma_walk(&walk, path, &e->walk, err);
+    if (e->walk.links_outside > links)
+        hub_find(e, real);
+    e->root_real = e->root_shown = NULL;
     e->seconds += (double)(uma_monotonic_ns() - start) / 1e9;
     return MIN_OF(r, 0);
 }
@@ -204,7 +269,7 @@ int uma_eviction_listed(struct uma_eviction *e, const struct uma_cached_file *fi
     if (fd < 0)
         count_refused(e, fd); /* vanished, too, where its name is another file's by now */
     else
-        r = evict_open(e, fd, &st, file->path, file->model, err);
+        r = evict_open(e, fd, &st, &(struct uma_receipt_names){ .path = file->path, .shown = file->shown, .model = file->model }, err);
     e->seconds += (double)(uma_monotonic_ns() - start) / 1e9;
     return MIN_OF(r, 0);
 }

@@ -96,3 +96,10 @@ int uma_flush(struct uma_observer *observer, const struct uma_flush_options *opt
     }
     return 0;
 }
+
+const struct uma_flush_reading *uma_flush_last(const struct uma_flush_receipt *receipt) {
+    size_t i = UMA_FLUSH_STEPS - 1;
+    while (i > 0 && !receipt->steps[i].done)
+        i--;
+    return &receipt->steps[i];
+}

@@ -42,4 +42,6 @@ int uma_flush(struct uma_observer *observer, const struct uma_flush_options *opt
               struct uma_error *err);
 /* Bytes of free blocks of at least `size`: a sum over orders. Unknown without buddyinfo or the page size. Pure. */
 struct uma_u64 uma_free_in_blocks(const struct uma_headroom *headroom, struct uma_u64 page_size, uint64_t size);
+/* The reading after the last step that was taken. Pure. */
+const struct uma_flush_reading *uma_flush_last(const struct uma_flush_receipt *receipt);
 const char *uma_flush_step_name(enum uma_flush_step step); /* "page_cache" */

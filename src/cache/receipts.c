@@ -18,7 +18,9 @@ enum { USERS_ARENA_MAX = 512 * 1024 * 1024 };
 static void file_free(struct uma_evicted_file *file) {
     free(file->path);
     free(file->model);
+    free(file->shown);
     free(file->mapped_by);
+    free(file->locked_by);
     *file = (struct uma_evicted_file){ 0 };
 }
 
@@ -80,7 +82,7 @@ static void thin(struct uma_eviction *e) {
 
 /* ---- adding ------------------------------------------------------------------------------------------------- */
 
-static void sum(struct uma_eviction *e, const struct uma_evicted_file *file, const char *path, const char *error_text) {
+static void sum(struct uma_eviction *e, const struct uma_evicted_file *file, const struct uma_receipt_names *names) {
     e->n_files++;
     e->before += uma_or(file->before, 0);
     e->evicted += uma_or(file->evicted, 0);
@@ -89,7 +91,8 @@ static void sum(struct uma_eviction *e, const struct uma_evicted_file *file, con
     e->n_synced += file->synced;
     e->n_unknown += !uma_usable(file->before.validity) && file->before.validity != UMA_ABSENT;
     if (file->error && e->n_failed++ == 0)
-        (void)snprintf(e->failed_at, sizeof e->failed_at, "%s: %s", path, error_text && *error_text ? error_text : strerror(-file->error));
+        (void)snprintf(e->failed_at, sizeof e->failed_at, "%s: %s", names->shown ? names->shown : names->path,
+                       names->error && *names->error ? names->error : strerror(-file->error));
 }
 
 static int make_room(struct uma_eviction *e) {
@@ -104,10 +107,10 @@ static int make_room(struct uma_eviction *e) {
     return 0;
 }
 
-int uma_receipts_add(struct uma_eviction *e, const struct uma_evicted_file *file, const char *path, const char *model,
-                     const char *error_text, struct uma_error *err) {
+int uma_receipts_add(struct uma_eviction *e, const struct uma_evicted_file *file, const struct uma_receipt_names *names,
+                     struct uma_error *err) {
     struct uma_evicted_file copy = *file;
-    sum(e, file, path, error_text);
+    sum(e, file, names);
     if (!e->options.every_file && e->n >= THIN_AT)
         thin(e);
     if (e->n >= UMA_CACHED_FILES_MAX) { /* a document of more files is nothing that anybody reads back */
@@ -116,11 +119,12 @@ int uma_receipts_add(struct uma_eviction *e, const struct uma_evicted_file *file
         e->folded_evicted += uma_or(file->evicted, 0);
         return 0;
     }
-    copy.path = strdup(path);
-    copy.model = model ? strdup(model) : NULL;
-    if (!copy.path || (model && !copy.model) || make_room(e) < 0) {
+    copy.path = strdup(names->path);
+    copy.model = names->model ? strdup(names->model) : NULL;
+    copy.shown = names->shown ? strdup(names->shown) : NULL;
+    if (!copy.path || (names->model && !copy.model) || (names->shown && !copy.shown) || make_room(e) < 0) {
         file_free(&copy);
-        return uma_error_set(err, ENOMEM, "keeping the receipt of %s", path);
+        return uma_error_set(err, ENOMEM, "keeping the receipt of %s", names->path);
     }
     e->files[e->n++] = copy;
     return 0;
@@ -134,6 +138,8 @@ unsigned uma_evicted_file_kept(const struct uma_evicted_file *file) {
         return 0;
     if (file->n_mapped_by > 0)
         why |= UMA_KEPT_MAPPED;
+    if (file->n_locked_by > 0)
+        why |= UMA_KEPT_LOCKED;
     if (uma_or(file->dirty, 0) > 0)
         why |= UMA_KEPT_DIRTY;
     return why ? why : UMA_KEPT_IN_USE;
@@ -210,6 +216,9 @@ int uma_eviction_finish(struct uma_eviction *e, struct uma_root *root, struct um
     struct uma_used_files used = { 0 };
     if (!arena)
         return uma_error_set(err, ENOMEM, "who maps what was kept");
-    int r = uma_used_files_read(root, uma_monotonic_ns() + USERS_SECONDS * UMA_SECOND_NS, arena, &used, err);
-    return r < 0 ? r : uma_receipts_map(e, &used, err);
+    int64_t deadline_ns = uma_monotonic_ns() + USERS_SECONDS * UMA_SECOND_NS;
+    int r = uma_used_files_read(root, deadline_ns, arena, &used, err);
+    if (r >= 0)
+        r = uma_receipts_map(e, &used, err);
+    return r < 0 ? r : uma_receipts_lock(e, root, deadline_ns, err);
 }

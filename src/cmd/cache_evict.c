@@ -14,7 +14,8 @@ static const char usage[] =
     "       umactl cache evict --all [OPTION...]\n"
     "\n"
     "Take exactly these out of the page cache, and say by measurement what that did. Data that is not on storage yet is written out first,\n"
-    "or stays; pages that a process maps or locks stay. What is evicted is read from storage again when it is needed.\n"
+    "or stays; pages that a process maps or locks stay. A PATH is a file or a tree, or /proc/PID/fd/N of a file that was deleted. What is\n"
+    "evicted is read from storage again when it is needed.\n"
     "\n"
     "      --model NAME     a model as `umactl cache` names it; may be given again\n"
     "      --all-models     every model of that listing\n"
@@ -29,8 +30,9 @@ static const char usage[] =
     "      --version        print the version\n"
     "  -h, --help           print this\n"
     "\n"
-    "Exit status: 0 all that could be evicted was (what is kept is told), 1 nothing could be evicted though there was something, or data could\n"
-    "not be written out, or --all is refused, 2 usage, 3 could not be read, 130 ended by Ctrl-C: the receipt is of what was done by then.\n";
+    "Exit status: 0 all that could be evicted was (what is kept is told), 1 nothing could be evicted though there was something (links that\n"
+    "lead out of a tree are not followed), or data could not be written out, or --all is refused, 2 usage, 3 could not be read, 130 ended by\n"
+    "Ctrl-C: the receipt is of what was done by then.\n";
 
 static const struct uma_command *const self = &uma_command_cache_evict;
 
@@ -51,12 +53,12 @@ enum {
 
 /* ---- evicting ----------------------------------------------------------------------------------------------- */
 
-static void progress(void *userdata, uint64_t files, uint64_t evicted, const char *at) {
-    (void)userdata;
+static void progress(void *userdata, uint64_t files, uint64_t bytes, const char *at) {
+    const char *what = userdata;
     _cleanup_text_ struct uma_text t = { 0 };
     uma_text_printf(&t, "%llu files, ", (unsigned long long)files);
-    uma_text_gib(&t, evicted);
-    uma_text_printf(&t, " evicted: %s", at);
+    uma_text_gib(&t, bytes);
+    uma_text_printf(&t, " %s: %s", what, at);
     uma_cache_progress(t.data ? t.data : "");
 }
 
@@ -116,7 +118,8 @@ static int evict_listed(const struct uma_cache_evict_options *options, struct um
 
 int uma_cache_evict_status(const struct uma_cache_evict_answer *answer) {
     const struct uma_eviction *e = &answer->eviction;
-    bool something = e->kept > 0 || e->memory_files > 0 || e->denied > 0 || e->walk.denied > 0;
+    bool only_links = e->n_files == 0 && e->walk.links_outside > 0;
+    bool something = e->kept > 0 || e->memory_files > 0 || e->denied > 0 || e->walk.denied > 0 || only_links;
     if (answer->options->dry_run)
         return UMA_EXIT_OK;
     return e->n_failed > 0 || (something && e->evicted == 0 && e->n_unknown == 0) ? UMA_EXIT_NO : UMA_EXIT_OK;
@@ -175,6 +178,7 @@ static int evict_and_print(const struct uma_cache_evict_options *options, struct
 
 static int evict(const struct uma_cache_evict_options *options) {
     struct uma_error err = { 0 };
+    static char evicted[] = "evicted", in_cache[] = "in the cache";
     struct uma_eviction_options how = {
         .dirty = options->sync      ? UMA_EVICT_WRITE
                  : options->no_sync ? UMA_EVICT_LEAVE_DIRTY
@@ -184,6 +188,7 @@ static int evict(const struct uma_cache_evict_options *options) {
         .larger_than = options->larger_than,
         .stop = uma_cache_is_stopped,
         .progress = progress,
+        .userdata = options->dry_run ? in_cache : evicted,
     };
     _cleanup_root_ struct uma_root *root = NULL;
     int status = UMA_EXIT_UNKNOWN, r = paths_check(options, &err);
@@ -250,6 +255,8 @@ static int check(const struct uma_cache_evict_options *o) {
                                        o->all ? "--all" : "PATH");
     if (o->sync && o->no_sync)
         return uma_command_usage_error(self, "--sync and --no-sync contradict each other: give one of them");
+    if (o->all && o->no_sync)
+        return uma_command_usage_error(self, "--all writes nothing out unless --sync is given: --no-sync says nothing with it");
     if (o->force && !o->all)
         return uma_command_usage_error(self, "--force is for --all alone: nothing else needs it");
     if (o->common.root)

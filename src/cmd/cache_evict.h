@@ -37,9 +37,12 @@ void uma_cache_evict_json(struct uma_json *json, const struct uma_cache_evict_an
 /* 0: all that could be evicted was; 1: nothing was though there was something, or writing out failed. Without regard to a signal. */
 int uma_cache_evict_status(const struct uma_cache_evict_answer *answer);
 
-/* ---- --all (cache_flush.c) ---------------------------------------------------------------------------------- */
+/* ---- --all (cache_flush.c, cache_flush_text.c, cache_flush_json.c) --------------------------------------- */
 
 /* Judge, drop everything, answer. The exit status. */
 int uma_cache_flush(const struct uma_cache_evict_options *options);
 void uma_cache_flush_text(struct uma_text *text, const struct uma_flush_receipt *receipt, const struct uma_status_style *style);
 void uma_cache_flush_json(struct uma_json *json, const struct uma_flush_receipt *receipt);
+/* Of a dry run: what would go at the most. */
+void uma_cache_flush_dry_text(struct uma_text *text, const struct uma_flush_receipt *receipt, const struct uma_status_style *style);
+void uma_cache_flush_dry_json(struct uma_json *json, const struct uma_flush_receipt *receipt);

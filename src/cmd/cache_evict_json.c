@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-static void pids_json(struct uma_json *json, const char *key, const struct uma_evicted_file *file, bool known) {
+static void pids_json(struct uma_json *json, const char *key, const int32_t *pids, size_t n, bool known) {
     if (!known) {
         uma_json_null(json, key);
         return;
     }
     uma_json_begin_array(json, key, true);
-    for (size_t i = 0; i < file->n_mapped_by; i++)
-        uma_json_signed(json, NULL, file->mapped_by[i]);
+    for (size_t i = 0; i < n; i++)
+        uma_json_signed(json, NULL, pids[i]);
     uma_json_end_array(json);
 }
 
@@ -19,6 +19,8 @@ static void because_json(struct uma_json *json, unsigned why) {
     uma_json_begin_array(json, "kept_because", true);
     if (why & UMA_KEPT_MAPPED)
         uma_json_string(json, NULL, "mapped");
+    if (why & UMA_KEPT_LOCKED)
+        uma_json_string(json, NULL, "locked");
     if (why & UMA_KEPT_DIRTY)
         uma_json_string(json, NULL, "dirty");
     if (why & UMA_KEPT_IN_USE)
@@ -30,17 +32,18 @@ static void file_json(struct uma_json *json, const struct uma_evicted_file *file
     _cleanup_text_ struct uma_text text = { 0 };
     /* who maps a file is looked up when something of it stays: of one that left wholly nobody does */
     bool gone = uma_usable(file->after.validity) && file->after.value == 0;
+    bool known = gone || (mapped_known && uma_usable(file->after.validity));
     uma_json_begin_object(json, NULL, true);
     uma_json_string(json, "path", uma_cache_utf8(&text, file->path));
     uma_json_string(json, "model", file->model ? uma_cache_utf8(&text, file->model) : NULL);
     uma_json_unsigned(json, "size", file->size);
     uma_json_u64(json, "resident", file->after);
     uma_json_u64(json, "dirty", file->dirty);
-    pids_json(json, "mapped_by", file, gone || (mapped_known && uma_usable(file->after.validity)));
+    pids_json(json, "mapped_by", file->mapped_by, file->n_mapped_by, known);
     uma_json_u64(json, "before", file->before);
     uma_json_u64(json, "after", file->after);
     uma_json_u64(json, "evicted", file->evicted);
-    pids_json(json, "still_mapped_by", file, gone || (mapped_known && uma_usable(file->after.validity)));
+    pids_json(json, "still_mapped_by", file->mapped_by, file->n_mapped_by, known);
     uma_json_u64(json, "written", file->written);
     uma_json_bool(json, "synced", file->synced);
     because_json(json, dry_run ? uma_evicted_file_kept(file) & ~(unsigned)UMA_KEPT_IN_USE : uma_evicted_file_kept(file));
@@ -49,6 +52,9 @@ static void file_json(struct uma_json *json, const struct uma_evicted_file *file
                     uma_usable(file->before.validity) ? NULL
                     : file->why                       ? file->why
                                                       : uma_cache_unknown_reason(file->before.validity));
+    pids_json(json, "locked_by", file->locked_by, file->n_locked_by, known);
+    uma_json_string(json, "shown", file->shown ? uma_cache_utf8(&text, file->shown) : NULL);
+    uma_json_bool(json, "deleted", file->deleted);
     uma_json_end_object(json);
 }
 

@@ -2,6 +2,7 @@
 /* The receipt of `umactl cache evict` for people: what came back, what stays and why, what was left alone; a line for each of the largest. */
 #include "cmd/cache_evict.h"
 
+#include "account/cached_models.h"
 #include "account/values.h"
 #include "base/units.h"
 #include "cmd/layout.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 enum { ROWS_SHOWN = 10, USERS_SHOWN = 8 };
+#define DELETED " (deleted)"
 /* The lists of idle CPUs go up and down by some MiB of themselves. */
 #define LISTS_WORTH_TELLING (16 * UMA_MIB)
 
@@ -40,7 +42,8 @@ static void headline(const struct page *p) {
     if (e->interrupted)
         uma_text_append(&t, "Stopped by a signal. ");
     if (e->n_files == 0)
-        uma_text_append(&t, "There was nothing to evict");
+        uma_text_append(&t,
+                        e->walk.links_outside ? "There was nothing to evict but links that lead elsewhere" : "There was nothing to evict");
     else if (e->before == 0 && e->n_unknown == 0)
         uma_text_append(&t, "Nothing is in the cache");
     else if (dry) {
@@ -94,20 +97,26 @@ static void memory_line(const struct page *p) {
 
 /* ---- what stays --------------------------------------------------------------------------------------------- */
 
-struct kept {
-    uint64_t mapped, dirty, in_use; /* bytes of files; of one that is mapped and dirty all count as mapped but the dirty ones */
+struct users {
     int32_t pids[USERS_SHOWN];
-    size_t n_pids, more_pids;
+    size_t n, more;
 };
 
-static void add_pid(struct kept *kept, int32_t pid) {
-    for (size_t i = 0; i < kept->n_pids; i++)
-        if (kept->pids[i] == pid)
-            return;
-    if (kept->n_pids < USERS_SHOWN)
-        kept->pids[kept->n_pids++] = pid;
-    else
-        kept->more_pids++;
+struct kept {
+    uint64_t mapped, locked, dirty, in_use; /* bytes of files, each counted once: as dirty, else as locked, else as mapped */
+    struct users mappers, lockers;
+};
+
+static void add_users(struct users *users, const int32_t *pids, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        bool there = false;
+        for (size_t k = 0; k < users->n && !there; k++)
+            there = users->pids[k] == pids[i];
+        if (!there && users->n < USERS_SHOWN)
+            users->pids[users->n++] = pids[i];
+        else
+            users->more += !there;
+    }
 }
 
 static struct kept kept_of(const struct uma_eviction *e) {
@@ -116,16 +125,31 @@ static struct kept kept_of(const struct uma_eviction *e) {
         const struct uma_evicted_file *f = &e->files[i];
         unsigned why = uma_evicted_file_kept(f);
         uint64_t dirty = why & UMA_KEPT_DIRTY ? MIN_OF(uma_or(f->dirty, 0), uma_or(f->after, 0)) : 0;
-        uint64_t rest = uma_or(f->after, 0) - dirty;
+        uint64_t rest = uma_or(f->after, 0) - dirty, locked = why & UMA_KEPT_LOCKED ? MIN_OF(f->locked, rest) : 0;
         kept.dirty += dirty;
+        kept.locked += locked;
+        rest -= locked;
         if (why & UMA_KEPT_MAPPED)
             kept.mapped += rest;
         else
             kept.in_use += rest;
-        for (size_t k = 0; k < f->n_mapped_by; k++)
-            add_pid(&kept, f->mapped_by[k]);
+        add_users(&kept.lockers, f->locked_by, f->n_locked_by);
+        if (rest > 0)
+            add_users(&kept.mappers, f->mapped_by, f->n_mapped_by);
     }
     return kept;
+}
+
+static void users_line(const struct page *p, uint64_t bytes, const char *why, const struct users *users) {
+    _cleanup_text_ struct uma_text t = { 0 };
+    if (bytes == 0)
+        return;
+    uma_text_bytes(&t, bytes);
+    uma_text_append(&t, why);
+    uma_cache_users_text(&t, &p->answer->processes, users->pids, users->n, 0);
+    if (users->more)
+        uma_text_append(&t, " and others");
+    note(p, &t);
 }
 
 static void kept_lines(const struct page *p) {
@@ -133,14 +157,9 @@ static void kept_lines(const struct page *p) {
     _cleanup_text_ struct uma_text t = { 0 };
     struct kept kept = kept_of(e);
     bool dry = p->answer->options->dry_run;
-    if (kept.mapped > 0) {
-        uma_text_bytes(&t, kept.mapped);
-        uma_text_append(&t, dry ? " of it is in files that are mapped, and what is mapped stays: by " : " kept: mapped by ");
-        uma_cache_users_text(&t, &p->answer->processes, kept.pids, kept.n_pids, 0);
-        if (kept.more_pids)
-            uma_text_append(&t, " and others");
-        note(p, &t);
-    }
+    users_line(p, kept.locked, dry ? " of it is locked in memory, and stays: by " : " kept: locked in memory by ", &kept.lockers);
+    users_line(p, kept.mapped, dry ? " of it is in files that are mapped, and what is mapped stays: by " : " kept: mapped by ",
+               &kept.mappers);
     if (kept.dirty > 0) {
         uma_text_bytes(&t, kept.dirty);
         uma_text_append(&t, dry ? " of it is dirty and would be written out first" : " kept: dirty, not on storage yet");
@@ -150,9 +169,9 @@ static void kept_lines(const struct page *p) {
     }
     if (kept.in_use > 0 && !dry) {
         uma_text_bytes(&t, kept.in_use);
-        uma_text_append(&t, " kept: locked in memory, read again meanwhile");
-        uma_text_append(&t, !e->mapped_known || e->users_denied ? ", or mapped by a process that this user cannot look into"
-                                                                : ", or in use by the kernel");
+        uma_text_append(&t, !e->mapped_known || e->users_denied
+                                ? " kept: mapped or locked by a process that this user cannot look into, or read again meanwhile"
+                                : " kept: read again meanwhile, or in use by the kernel");
         note(p, &t);
     }
     if (e->written > 0) {
@@ -188,6 +207,31 @@ static void count_line(const struct page *p, uint64_t n, const char *one, const 
     note(p, &t);
 }
 
+/* "`umactl cache evict WORD`", where that can be written as one. */
+static void command_text(struct uma_text *t, const char *before, const char *options, const char *word) {
+    _cleanup_text_ struct uma_text quoted = { 0 };
+    if (word && uma_shell_word(&quoted, word))
+        uma_text_printf(t, "%s`umactl cache evict %s%s`", before, options, quoted.data);
+}
+
+static void links_line(const struct page *p) {
+    const struct uma_eviction *e = p->e;
+    uint64_t n = e->walk.links_outside;
+    _cleanup_text_ struct uma_text t = { 0 };
+    if (n == 0)
+        return;
+    uma_text_printf(&t, "%llu %s", (unsigned long long)n,
+                    n == 1 ? "link leads out of what was named, and was not followed"
+                           : "links lead out of what was named, and were not followed");
+    if (e->hub_folder) {
+        uma_text_append(&t, ": a snapshot's files are in the folder of its model");
+        command_text(&t, "; ", "", e->hub_folder);
+        command_text(&t, " or ", "--model ", e->hub_model);
+    } else if (e->n_files == 0)
+        uma_text_append(&t, n == 1 ? ": name the link itself, or what it leads to" : ": name a link itself, or what it leads to");
+    note(p, &t);
+}
+
 static void left_alone_lines(const struct page *p) {
     const struct uma_eviction *e = p->e;
     _cleanup_text_ struct uma_text t = { 0 };
@@ -204,8 +248,7 @@ static void left_alone_lines(const struct page *p) {
     }
     count_line(p, e->denied + e->walk.denied, "file or folder that this user may not read", "files or folders that this user may not read");
     count_line(p, e->vanished + e->walk.vanished, "file changed or vanished meanwhile", "files changed or vanished meanwhile");
-    count_line(p, e->walk.links_outside, "link leads out of what was named, and was not followed",
-               "links lead out of what was named, and were not followed");
+    links_line(p);
     count_line(p, e->walk.mounts_skipped, "mount below was not entered", "mounts below were not entered");
     count_line(p, e->smaller, "file is not larger than that", "files are not larger than that");
     if (e->walk.cut && !e->interrupted) {
@@ -218,15 +261,20 @@ static void left_alone_lines(const struct page *p) {
 
 struct row {
     const char *name;
+    bool deleted;
     size_t files, unknown;
     uint64_t before, evicted, kept;
 };
+
+static const char *name_of(const struct uma_evicted_file *f) {
+    return f->model ? f->model : f->shown ? f->shown : f->path;
+}
 
 static int by_model(const void *a, const void *b) {
     const struct uma_evicted_file *x = *(const struct uma_evicted_file *const *)a, *y = *(const struct uma_evicted_file *const *)b;
     if (!x->model != !y->model)
         return x->model ? -1 : 1;
-    return strcmp(x->model ? x->model : x->path, y->model ? y->model : y->path);
+    return strcmp(name_of(x), name_of(y));
 }
 
 static int by_before(const void *a, const void *b) {
@@ -254,7 +302,8 @@ static size_t rows_make(const struct uma_eviction *e, struct row **ret_rows) {
         const struct uma_evicted_file *f = files[i];
         bool more = i > 0 && f->model && files[i - 1]->model && strcmp(f->model, files[i - 1]->model) == 0;
         struct row *row = &rows[more ? n - 1 : n++];
-        row->name = f->model ? f->model : f->path;
+        row->name = name_of(f);
+        row->deleted = !f->model && f->deleted;
         row->files++;
         row->unknown += !uma_usable(f->before.validity);
         row->before += uma_or(f->before, 0);
@@ -301,7 +350,9 @@ static void table(const struct page *p) {
         }
         uma_text_printf(p->text, "%7zu  ", rows[i].files);
         /* whoever reads a pipe may look for a name: only a terminal's lines are cut */
-        uma_cache_name_text(p->text, rows[i].name, p->style->rows ? MAX_OF(p->style->columns, 47U) - 39 : 0);
+        size_t tail = rows[i].deleted ? strlen(DELETED) : 0;
+        uma_cache_name_text(p->text, rows[i].name, p->style->rows ? MAX_OF(p->style->columns, 47U + (unsigned)tail) - 39 - tail : 0);
+        uma_text_append(p->text, rows[i].deleted ? DELETED : "");
         uma_text_char(p->text, '\n');
     }
     size_t more = n - shown + (p->e->folded_before > 0 ? (size_t)p->e->folded_files : 0);

@@ -10,6 +10,7 @@ import tempfile
 import time
 
 from cache_support import MIB, PAGE, Mapper, by_path, cached, fill, fincore, memory_file, nobody, place, put
+from documented import check_documented
 from harness import (BYTES, COUNT, NUMBER, Skip, Terminal, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, machine,
                      main, on_terminal, or_null, run)
 
@@ -26,6 +27,7 @@ CACHE = {"schema": "umactl.cache/1", "page_cache": or_null(BYTES), "explained": 
 def listing(*args):
     d = run("cache", "--json", *args).expect(0).json
     check(d, CACHE)
+    check_documented(d, "umactl.cache/1", 0)
     return d
 
 
@@ -229,6 +231,7 @@ def _():
     contains(next(line for line in text.splitlines() if line.startswith("  97.3 GiB")), "zai-org/GLM-4.5-Air-FP8")
     d = run("cache", "--root", starved, "--json").expect(0).json
     check(d, CACHE)
+    check_documented(d, "umactl.cache/1", 0)
     largest = max(d["models"], key=lambda m: m["resident"] or 0)
     equal((largest["model"], largest["files"]), ("zai-org/GLM-4.5-Air-FP8", 49))
     assert largest["resident"] > 0.95 * d["page_cache"], largest

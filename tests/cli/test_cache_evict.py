@@ -5,20 +5,20 @@
 import json
 import os
 import re
-import shutil
+import shlex
 import signal
 import subprocess
-import sys
 import threading
 import time
 
 from cache_support import MIB, PAGE, Mapper, by_path, cached, dirty, fill, memory_file, nobody, place, put
+from documented import check_documented
 from harness import (BYTES, COUNT, NUMBER, Skip, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, main, or_null, run)
 
 FILE = {"path": str, "model": or_null(str), "size": BYTES, "resident": or_null(BYTES), "dirty": or_null(BYTES), "mapped_by": or_null([COUNT]),
         "before": or_null(BYTES), "after": or_null(BYTES), "evicted": or_null(BYTES), "still_mapped_by": or_null([COUNT]),
-        "written": or_null(BYTES), "synced": bool, "kept_because": [{"mapped", "dirty", "in_use"}], "error": or_null(str),
-        "unknown": or_null(str)}
+        "written": or_null(BYTES), "synced": bool, "kept_because": [{"mapped", "locked", "dirty", "in_use"}], "error": or_null(str),
+        "unknown": or_null(str), "locked_by": or_null([COUNT]), "shown": or_null(str), "deleted": bool}
 RECEIPT = {"schema": "umactl.cache/1", "page_cache": or_null(BYTES), "explained": BYTES, "files": [FILE], "before": BYTES, "evicted": BYTES,
            "kept": BYTES, "unknown": COUNT, "seconds": NUMBER, "written": BYTES,
            "memory": {"free_before": BYTES, "free_after": BYTES, "available_before": BYTES, "available_after": BYTES}}
@@ -28,6 +28,7 @@ def evict(*args, code=0):
     r = run("cache", "evict", "--json", *args).expect(code)
     d = r.json
     check(d, RECEIPT)
+    check_documented(d, "umactl.cache/1", 1)
     for f in d["files"]:
         if f["before"] is not None and not d["interrupted"]:
             equal(f["after"], f["resident"], f["path"])
@@ -78,6 +79,76 @@ def _():
     assert cached(outside) >= MIB // 2, "evicted through a link"
     evict(os.path.join(tree, "file-link"))
     equal(cached(outside), 0, "a link that was named")
+
+
+@case("a snapshot of a hub, whose files are links: exit 1, it says so, and both commands that it names evict them")
+def _():
+    hub = place("pointed/hub")
+    model = os.path.join(hub, "models--Org--It's-7B")
+    blob = put(os.path.join(model, "blobs", "ab" * 20), MIB)
+    snapshot = os.path.join(model, "snapshots", "rev")
+    os.makedirs(snapshot)
+    for name in ("model.safetensors", "other.safetensors"):
+        os.symlink("../../blobs/" + "ab" * 20, os.path.join(snapshot, name))
+    d = evict(snapshot, code=1)
+    equal((d["files"], d["counts"]["links_outside"], d["evicted"]), ([], 2, 0))
+    out = " ".join(run("cache", "evict", snapshot).expect(1).out.split())
+    contains(out, "nothing to evict")
+    contains(out, "2 links lead out of what was named, and were not followed")
+    assert cached(blob) > 0, "evicted through a link"
+    commands = re.findall(r"`umactl cache (evict [^`]+)`", out)
+    equal(len(commands), 2, out)
+    equal(shlex.split(commands[0]), ["evict", model])
+    equal(shlex.split(commands[1]), ["evict", "--model", "Org/It's-7B"])
+    evict(*shlex.split(commands[1])[1:], "--path", hub)
+    equal(cached(blob), 0, "by the model's name")
+    fill(blob)
+    evict(*shlex.split(commands[0])[1:])
+    equal(cached(blob), 0, "by the folder")
+    run("cache", "evict", "--dry-run", snapshot).expect(0)
+
+
+@case("a tree of links that lead elsewhere, and one that has files too")
+def _():
+    folder = place("elsewhere")
+    put(os.path.join(folder, "real"), MIB)
+    tree = os.path.join(folder, "tree")
+    os.makedirs(os.path.join(tree, "deep"))
+    for name in ("a", "b", "deep/c"):
+        os.symlink(os.path.join(folder, "real"), os.path.join(tree, name))
+    out = " ".join(run("cache", "evict", tree).expect(1).out.split())
+    contains(out, "3 links lead out of what was named, and were not followed: name a link itself, or what it leads to")
+    put(os.path.join(tree, "own"), MIB)
+    contains(run("cache", "evict", tree).expect(0).out, "3 links lead out")
+    equal(evict(place("empty"))["counts"]["files"], 0, "nothing there, and nothing to complain of")
+
+
+@case("a deleted file that is held open, by its descriptor in /proc: its old name is told")
+def _():
+    path = put(os.path.join(place("deleted"), "held"), MIB)
+    with open(path, "rb") as f:
+        os.unlink(path)
+        f.read()
+        door = f"/proc/{os.getpid()}/fd/{f.fileno()}"
+        equal(cached(door), MIB)
+        said = by_path(evict(door))[door]
+        equal((said["shown"], said["deleted"], said["evicted"], cached(door)), (path, True, MIB, 0))
+        f.seek(0)
+        f.read()
+        contains(run("cache", "evict", door).expect(0).out, path + " (deleted)\n")
+    run("cache", "evict", door).expect(3, err=None)
+
+
+@case("what a descriptor in /proc leads to: memory is left alone, pipes are refused")
+def _():
+    fd = os.memfd_create("umactl test")
+    os.write(fd, b"x" * MIB)
+    equal(evict(f"/proc/{os.getpid()}/fd/{fd}", code=1)["counts"]["memory_files"], 1)
+    os.close(fd)
+    ends = os.pipe()
+    contains(run("cache", "evict", f"/proc/{os.getpid()}/fd/{ends[0]}").expect(3, err=None).err, "neither a file nor a folder")
+    for end in ends:
+        os.close(end)
 
 
 @case("hard links count once")
@@ -161,7 +232,22 @@ def _():
     path = put(os.path.join(place("locked"), "f"), 2 * MIB)
     with Mapper(path, 2 * MIB, lock=True) as mapper:
         f = by_path(evict(path, code=1))[path]
-        equal((f["after"], f["still_mapped_by"]), (2 * MIB, [mapper.pid]))
+        equal((f["after"], f["still_mapped_by"], f["locked_by"]), (2 * MIB, [mapper.pid], [mapper.pid]))
+        equal(f["kept_because"], ["mapped", "locked"])
+        contains(run("cache", "evict", path).expect(1).out, "2.0 MiB kept: locked in memory by ")
+        contains(run("cache", "evict", "--dry-run", path).expect(0).out, "2.0 MiB of it is locked in memory, and stays: by ")
+
+
+@case("locked by one and mapped by another: each is told of its own")
+def _():
+    path = put(os.path.join(place("locked"), "both"), 4 * MIB)
+    with Mapper(path, MIB, lock=True) as locker, Mapper(path, 3 * MIB) as mapper:
+        fill(path)
+        f = by_path(evict(path))[path]
+        equal((f["after"], f["still_mapped_by"], f["locked_by"]), (3 * MIB, sorted([locker.pid, mapper.pid]), [locker.pid]))
+        out = run("cache", "evict", path).expect(1).out
+        contains(out, "1.0 MiB kept: locked in memory by ")
+        contains(out, "2.0 MiB kept: mapped by ")
 
 
 @case("dirty data is written out first, and that is told")
@@ -382,126 +468,6 @@ def _():
     r = run("cache", "evict", path, stdout=write_end)
     os.close(write_end)
     equal((r.code, r.err), (0, ""))
-
-
-# ---- --all -----------------------------------------------------------------------------------------------------------
-
-# In a mount namespace of its own, with files in the place of the kernel's two switches: what is written is seen, and nothing is dropped.
-WITHOUT_SWITCHES = """
-set -e
-mount --bind "$1/drop" /proc/sys/vm/drop_caches
-mount --bind "$1/compact" /proc/sys/vm/compact_memory
-shift
-exec "$@"
-"""
-
-
-def all_of_it(*args):
-    if os.geteuid() != 0 or not shutil.which("unshare"):
-        raise Skip("needs root and unshare")
-    folder = place("switches")
-    for name in ("drop", "compact"):
-        with open(os.path.join(folder, name), "wb"):
-            pass
-    r = subprocess.run(["unshare", "-m", "sh", "-c", WITHOUT_SWITCHES, "sh", folder, UMACTL, "cache", "evict", "--all", *args],
-                       capture_output=True, env=environment(), check=False, timeout=60)
-    if b"mount:" in r.stderr or b"unshare" in r.stderr:
-        raise Skip(f"no mount namespace: {r.stderr.decode().strip()}")
-    with open(os.path.join(folder, "drop"), "rb") as f, open(os.path.join(folder, "compact"), "rb") as g:
-        return r, f.read(), g.read()
-
-
-class Trainer:
-    """What looks like a job that trains: a trainer's script with 96 MiB of memory."""
-
-    def __enter__(self):
-        folder = place("trainer/LLaMA-Factory/src")
-        script = os.path.join(folder, "train.py")
-        with open(script, "w", encoding="ascii") as f:
-            f.write("import sys\nm = bytearray(96 << 20)\nm[::4096] = b'x' * len(m[::4096])\nprint('ready', flush=True)\nsys.stdin.read()\n")
-        self.child = subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.child.stdout.readline() == b"ready\n"
-        return self
-
-    def __exit__(self, *_):
-        self.child.communicate()
-
-
-class Loader:
-    """What reads weights again and again, as fast as it can."""
-
-    def __enter__(self):
-        path = put(os.path.join(place("loader"), "model.safetensors"), 32 * MIB)
-        code = "import sys\nf = open(sys.argv[1], 'rb', buffering=0)\nprint('ready', flush=True)\nwhile True:\n f.seek(0)\n while f.read(1 << 20): pass\n"
-        self.child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
-        assert self.child.stdout.readline() == b"ready\n"
-        return self
-
-    def __exit__(self, *_):
-        self.child.kill()
-        self.child.communicate()
-
-
-def only_ours(text, pid):
-    """One job is named; on a machine where others work it may be one of theirs."""
-    named = int(re.search(r"\(pid (\d+)", text).group(1))
-    if named != pid:
-        raise Skip(f"another job of this machine is named: {text.strip()}")
-
-
-@case("--all: page cache, then slab and pools, then compaction; the ledger after each")
-def _():
-    r, drop, compact = all_of_it("--force", "--json")
-    equal((r.returncode, r.stderr), (0, b""))
-    # two writes of two bytes each; a file keeps the last one
-    equal((drop, compact), (b"2\n", b"1\n"))
-    d = json.loads(r.stdout)
-    equal([s["step"] for s in d["steps"]], ["before", "page_cache", "slab", "compact"])
-    for step in d["steps"]:
-        assert sum(row["bytes"] for row in step["ledger"]) > 0
-        for key in ("largest_free_block", "free_in_large_blocks", "driver_pools", "free"):
-            assert key in step
-    r, _, _ = all_of_it("--force")
-    contains(r.stdout.decode(), "WHAT CAME BACK")
-    contains(r.stdout.decode(), "driver pools")
-    contains(r.stdout.decode(), "largest free block")
-
-
-@case("--all --dry-run writes nothing")
-def _():
-    r, drop, compact = all_of_it("--dry-run", "--force")
-    equal((r.returncode, drop, compact), (0, b"", b""))
-    contains(r.stdout.decode(), "Would drop up to ")
-
-
-@case("--all is refused while a job trains, and names it; --force does it")
-def _():
-    with Trainer() as trainer:
-        r, drop, compact = all_of_it()
-        equal((r.returncode, drop, compact, r.stdout), (1, b"", b"", b""))
-        only_ours(r.stderr.decode(), trainer.child.pid)
-        contains(r.stderr.decode(), "trains")
-        contains(r.stderr.decode(), "--force")
-        r, drop, _ = all_of_it("--force")
-        equal((r.returncode, drop), (0, b"2\n"))
-
-
-@case("--all is refused while a job loads weights, and names it")
-def _():
-    with Loader() as loader:
-        r, drop, _ = all_of_it()
-        equal((r.returncode, drop), (1, b""))
-        only_ours(r.stderr.decode(), loader.child.pid)
-        contains(r.stderr.decode(), "loads weights at")
-
-
-@case("--all without root: which right is missing, and what works without")
-def _():
-    front = nobody()
-    r = subprocess.run([*front, UMACTL, "cache", "evict", "--all", "--force"], capture_output=True, env=environment(), check=False)
-    equal((r.returncode, r.stdout), (1, b""))
-    contains(r.stderr.decode(), "root")
-    contains(r.stderr.decode(), "umactl cache evict --all-models")
 
 
 main()

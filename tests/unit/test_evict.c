@@ -6,8 +6,10 @@
 
 #include "base/units.h"
 #include "base/values.h"
+#include "base/text.h"
 #include "cache/evict.h"
 
+#include <fcntl.h>
 #include <string.h>
 
 struct tree {
@@ -106,6 +108,53 @@ static void smaller_files_are_left_alone(void **state) {
     assert_int_equal(t->eviction.smaller, 2);
 }
 
+/* /proc/self/fd/N of a file that has no name any more, and then of one whose old name is another file's. */
+static void a_file_without_a_name(void **state) {
+    struct tree *t = *state;
+    char link_path[64], was[512], again[600];
+    begin(t, 0);
+    (void)snprintf(was, sizeof was, "%s", whole(t, "t/one"));
+    _cleanup_close_ int fd = open(was, O_RDONLY | O_CLOEXEC);
+    (void)snprintf(link_path, sizeof link_path, "/proc/self/fd/%d", fd);
+    assert_true(fd >= 0);
+    assert_int_equal(unlink(was), 0);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(uma_eviction_path(&t->eviction, link_path, NULL, NULL), 0);
+        assert_int_equal(reached(&t->eviction), 1);
+        if (!in_memory(&t->eviction)) {
+            assert_string_equal(t->eviction.files[0].path, link_path);
+            assert_string_equal(t->eviction.files[0].shown, was);
+            assert_true(t->eviction.files[0].deleted);
+        }
+        if (round == 0) {
+            uma_eviction_done(&t->eviction);
+            begin(t, 0);
+            (void)snprintf(again, sizeof again, "%.500s (deleted)", was);
+            folder_put(&t->folder, "t/one (deleted)", "another");
+            assert_int_equal(access(again, F_OK), 0);
+        }
+    }
+}
+
+/* What a snapshot's links lead to lies beside it: it is not reached, and where it is is said. */
+static void a_snapshot_of_a_hub(void **state) {
+    struct tree *t = *state;
+    begin(t, 0);
+    folder_put(&t->folder, "hub/models--Org--Name/blobs/0123", "weights");
+    folder_put(&t->folder, "hub/models--Org--Name/snapshots/rev/unused", "");
+    assert_int_equal(unlink(whole(t, "hub/models--Org--Name/snapshots/rev/unused")), 0);
+    assert_int_equal(symlink("../../blobs/0123", whole(t, "hub/models--Org--Name/snapshots/rev/model.safetensors")), 0);
+    assert_int_equal(uma_eviction_path(&t->eviction, whole(t, "hub/models--Org--Name"), NULL, NULL), 0);
+    assert_int_equal(t->eviction.walk.links_outside, 0);
+    assert_null(t->eviction.hub_folder);
+    assert_int_equal(reached(&t->eviction), 1);
+    assert_int_equal(uma_eviction_path(&t->eviction, whole(t, "hub/models--Org--Name/snapshots/rev"), NULL, NULL), 0);
+    assert_int_equal(t->eviction.walk.links_outside, 1);
+    assert_int_equal(reached(&t->eviction), 1);
+    assert_true(uma_ends_with(t->eviction.hub_folder, "/hub/models--Org--Name"));
+    assert_string_equal(t->eviction.hub_model, "Org/Name");
+}
+
 static void a_path_that_is_not(void **state) {
     struct tree *t = *state;
     struct uma_error err = { 0 };
@@ -155,6 +204,8 @@ int main(void) {
     const struct CMUnitTest tests[] = { TREE_TEST(a_tree),
                                         TREE_TEST(one_file_and_links_to_it),
                                         TREE_TEST(smaller_files_are_left_alone),
+                                        TREE_TEST(a_file_without_a_name),
+                                        TREE_TEST(a_snapshot_of_a_hub),
                                         TREE_TEST(a_path_that_is_not),
                                         TREE_TEST(stopped_in_the_middle),
                                         TREE_TEST(listed_files) };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "test.h"
 
+#include "folder.h"
+
 #include "base/units.h"
 #include "base/values.h"
 #include "cache/receipts.h"
@@ -29,7 +31,7 @@ static struct uma_evicted_file file_of(uint64_t inode, uint64_t before, uint64_t
 }
 
 static void add(struct uma_eviction *e, struct uma_evicted_file file, const char *path) {
-    assert_int_equal(uma_receipts_add(e, &file, path, NULL, NULL, NULL), 0);
+    assert_int_equal(uma_receipts_add(e, &file, &(struct uma_receipt_names){ .path = path }, NULL), 0);
 }
 
 static void sums(void **state) {
@@ -42,7 +44,9 @@ static void sums(void **state) {
     add(&e, file_of(1, 10, 0), "/a");
     add(&e, (struct uma_evicted_file){ .inode = 2, .size = 99, .before.validity = UMA_DENIED, .after.validity = UMA_DENIED }, "/denied");
     add(&e, dirty, "/dirty");
-    assert_int_equal(uma_receipts_add(&e, &failed, "/failed", "model", "writing out: no", NULL), 0);
+    assert_int_equal(
+        uma_receipts_add(&e, &failed, &(struct uma_receipt_names){ .path = "/failed", .model = "model", .error = "writing out: no" }, NULL),
+        0);
     add(&e, (struct uma_evicted_file){ .inode = 5, .before.validity = UMA_ABSENT, .after.validity = UMA_ABSENT }, "/none");
     assert_int_equal(e.n_files, 5);
     assert_int_equal(e.before, 117);
@@ -118,6 +122,38 @@ static void who_maps_what_stays(void **state) {
     uma_eviction_done(&e);
 }
 
+/* Of two that map it one has locked a part of it; the other has locked something else; a third has ended. */
+static void who_locked_what_stays(void **state) {
+    (void)state;
+    struct folder folder;
+    struct uma_eviction e = eviction_of(true);
+    int32_t pids[] = { 7, 9, 11 };
+    struct uma_used_file list[] = { { .device = 1, .inode = 10, .path = "/m/a", .n_mapped_by = 3, .mapped_by = pids },
+                                    { .device = 1, .inode = 11, .path = "/m/b", .n_mapped_by = 1, .mapped_by = pids + 1 } };
+    struct uma_used_files used = { .n = ELEMENTS(list), .list = list };
+    assert_int_equal(folder_new(&folder), 0);
+    folder_put(&folder, "proc/7/status", "VmLck:\t8 kB\n");
+    folder_put(&folder, "proc/7/smaps",
+               "1000-4000 r--p 00000000 08:01 10   /m/a\nRss: 8 kB\nVmFlags: rd lo\n"
+               "5000-6000 r--p 00000000 08:01 11   /m/b\nRss: 4 kB\nVmFlags: rd lo\n"); /* by now; it did not map it before */
+    folder_put(&folder, "proc/9/status", "VmLck:\t4 kB\n");
+    folder_put(&folder, "proc/9/smaps", "5000-6000 r--p 00000000 08:01 12   /m/c\nRss: 4 kB\nVmFlags: rd lo\n");
+    _cleanup_root_ struct uma_root *root = NULL;
+    assert_int_equal(uma_root_open(folder.path, NULL, &root, NULL), 0);
+    add(&e, file_of(10, 65536, 12288), "/m/a");
+    add(&e, file_of(11, 65536, 4096), "/m/b");
+    assert_int_equal(uma_receipts_map(&e, &used, NULL), 0);
+    assert_int_equal(uma_receipts_lock(&e, root, INT64_MAX, NULL), 0);
+    assert_int_equal(e.files[0].n_locked_by, 1);
+    assert_int_equal(e.files[0].locked_by[0], 7);
+    assert_int_equal(e.files[0].locked, 8192);
+    assert_int_equal(uma_evicted_file_kept(&e.files[0]), UMA_KEPT_MAPPED | UMA_KEPT_LOCKED);
+    assert_int_equal(e.files[1].n_locked_by, 0);
+    assert_int_equal(uma_evicted_file_kept(&e.files[1]), UMA_KEPT_MAPPED);
+    uma_eviction_done(&e);
+    folder_done(&folder);
+}
+
 static void order(void **state) {
     (void)state;
     struct uma_eviction e = eviction_of(true);
@@ -136,6 +172,7 @@ static void order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sums), cmocka_unit_test(the_list_is_bounded),
-                                        cmocka_unit_test(who_maps_what_stays), cmocka_unit_test(order) };
+                                        cmocka_unit_test(who_maps_what_stays), cmocka_unit_test(who_locked_what_stays),
+                                        cmocka_unit_test(order) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
