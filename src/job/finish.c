@@ -177,7 +177,8 @@ static struct uma_u64 available_with_lists(const struct uma_snapshot *snapshot) 
     return available;
 }
 
-/* The last growth before the end falls between two samples; the kernel's own mark of the ended process knows it (getrusage(2), ru_maxrss in KiB), files that it mapped included. */
+/* The last growth before the end falls between two samples; the kernel's own mark of the ended process knows it (getrusage(2), ru_maxrss in KiB), with
+ * the files that it mapped. */
 static void last_peak(struct uma_job *job) {
     struct uma_run *run = &job->run;
     uint64_t most = (uint64_t)MAX_OF(job->usage.ru_maxrss, 0L) * 1024;

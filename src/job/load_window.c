@@ -39,7 +39,8 @@ struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_opt
     uma_window_helper_prepare(options->helper, &load->helper);
     run->load.helper = load->helper.use;
     (void)snprintf(run->load.helper_note, sizeof(run->load.helper_note), "%s", load->helper.note);
-    if (load->helper.note[0] && !load->helper.helpers && !options->quiet)
+    /* what it cannot do for want of a right is told when it comes to that, by the following */
+    if (load->helper.failed && !options->quiet)
         uma_job_tell("load window: %s", load->helper.note);
     return load;
 }
@@ -119,7 +120,16 @@ static void tell_end(struct uma_load_window *load, struct uma_watch *watch) {
         return;
     if (to->evicted_bytes || to->kept_free_bytes)
         uma_watch_event(watch, "evict", text.data);
-    if (!load->options.quiet)
+    if (load->options.quiet)
+        return;
+    /* what the following had to say it said at once */
+    struct uma_run_load shown = *to;
+    if (load->result >= 0)
+        shown.note[0] = '\0';
+    uma_text_reset(&text);
+    uma_load_text(&shown, &text);
+    to->told = !text.failed;
+    if (to->told)
         uma_job_tell("load window: %s", text.data);
 }
 
@@ -134,9 +144,9 @@ struct uma_load_window *uma_load_window_stop(struct uma_load_window *load, struc
     atomic_store(&load->stop, true);
     if (load->running && !uma_thread_stop(&load->thread, STOP_NS)) {
         /* the thread holds `load` and its socket; all go when the process does */
-        if (load->helper.folder[0])
+        if (load->helper.helpers)
             (void)unlink(uma_follow_helpers_path(load->helper.helpers));
-        (void)rmdir(load->helper.folder);
+        uma_window_folder_remove(&load->helper.folder);
         return NULL;
     }
     if (watch && load->running && !load->told)

@@ -175,7 +175,7 @@ void uma_run_summary(const struct uma_run *run, const char *record, struct uma_t
     uma_text_duration(text, run->end_ns > run->start_ns ? (double)(run->end_ns - run->start_ns) / 1e9 : 0);
     uma_text_char(text, '\n');
     peaks(text, run);
-    if (run->load.asked) {
+    if (run->load.asked && !run->load.told) {
         _cleanup_text_ struct uma_text line = { 0 };
         uma_load_text(&run->load, &line);
         label(text, "load");

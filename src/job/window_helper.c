@@ -2,20 +2,14 @@
 #include "job/window_helper.h"
 
 #include "act/page_out.h"
+#include "job/window_library.h"
 #include "window/protocol.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-
-#ifndef UMACTL_LIBDIR
-#define UMACTL_LIBDIR "/usr/lib"
-#endif
-
-#define LIBRARY "libuma-window.so"
 
 int uma_window_helper_parse(const char *s, enum uma_window_helper_when *ret_when, struct uma_error *err) {
     static const char *const names[] = { "auto", "always", "never" };
@@ -25,37 +19,6 @@ int uma_window_helper_parse(const char *s, enum uma_window_helper_when *ret_when
             return 0;
         }
     return uma_error_text(err, EINVAL, "\"%.64s\" is not one of auto, always, never", s);
-}
-
-/* ---- where the library is -------------------------------------------------------------------------------------- */
-
-/* The loader divides LD_PRELOAD at spaces and colons, and replaces what begins with $ (ld.so(8)): a path with one of them cannot be said. */
-static int resolve(const char *path, char ret_path[PATH_MAX], struct uma_error *err) {
-    char real[PATH_MAX];
-    if (!realpath(path, real) || access(real, R_OK) < 0)
-        return uma_error_set(err, errno, "%s", path);
-    if (strpbrk(real, " \t\n:;$"))
-        return uma_error_text(err, EINVAL, "%s: LD_PRELOAD cannot hold this path", real);
-    (void)memcpy(ret_path, real, strlen(real) + 1);
-    return 0;
-}
-
-int uma_window_library_find(char ret_path[PATH_MAX], struct uma_error *err) {
-    const char *named = secure_getenv("UMACTL_WINDOW_LIBRARY");
-    if (named && named[0])
-        return resolve(named, ret_path, err);
-    static const char *const beside[] = { "window/" LIBRARY, LIBRARY }; /* as it is built, as somebody copied it */
-    char self[PATH_MAX], path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    while (n > 0 && self[n - 1] != '/')
-        n--;
-    for (size_t i = 0; n > 0 && i < ELEMENTS(beside); i++)
-        if (snprintf(path, sizeof(path), "%.*s%s", (int)n, self, beside[i]) < PATH_MAX && access(path, R_OK) == 0)
-            return resolve(path, ret_path, err);
-    if (access(UMACTL_LIBDIR "/umactl/" LIBRARY, R_OK) == 0)
-        return resolve(UMACTL_LIBDIR "/umactl/" LIBRARY, ret_path, err);
-    return uma_error_text(
-        err, ENOENT, LIBRARY " is neither beside the program nor in " UMACTL_LIBDIR "/umactl (UMACTL_WINDOW_LIBRARY names another place)");
 }
 
 /* ---- whether it is needed -------------------------------------------------------------------------------------- */
@@ -76,25 +39,6 @@ static int ask_kernel(struct uma_error *err) {
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
         ;
     return r;
-}
-
-/* ---- the socket ------------------------------------------------------------------------------------------------ */
-
-static int make_folder(char folder[64], struct uma_error *err) {
-    const char *places[] = { secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"), "/tmp" };
-    int error = ENOENT;
-    for (size_t i = 0; i < ELEMENTS(places); i++) {
-        char path[64];
-        if (!places[i] || places[i][0] != '/' ||
-            snprintf(path, sizeof(path), "%s/umactl-window-XXXXXX", places[i]) >= (int)sizeof(path)) /* with room for the socket's name */
-            continue;
-        if (mkdtemp(path)) { /* mode 0700 */
-            (void)memcpy(folder, path, sizeof(path));
-            return 0;
-        }
-        error = errno;
-    }
-    return uma_error_set(err, error, "a folder for the helper's socket");
 }
 
 /* ---- the job's environment ------------------------------------------------------------------------------------- */
@@ -133,13 +77,24 @@ static int preload(struct uma_window_helper *helper, struct uma_error *err) {
     char library[PATH_MAX];
     int r = uma_window_library_find(library, err);
     if (r >= 0)
-        r = make_folder(helper->folder, err);
+        r = uma_window_folder_make(&helper->folder, err);
     if (r >= 0)
-        r = uma_follow_helpers_listen(helper->folder, &helper->helpers, err);
+        r = uma_follow_helpers_listen(helper->folder.path, &helper->helpers, err);
     if (r >= 0)
         r = uma_window_environment(environ, library, uma_follow_helpers_path(helper->helpers), helper->variables, &helper->environment,
                                    err);
     return r;
+}
+
+/* A library that somebody named and that is none is told of even where none is needed. */
+static void check_named(struct uma_window_helper *helper) {
+    char library[PATH_MAX];
+    struct uma_error err = { 0 };
+    const char *named = secure_getenv(UMA_WINDOW_LIBRARY_VARIABLE);
+    if (!named || !named[0] || uma_window_library_find(library, &err) >= 0)
+        return;
+    helper->failed = true;
+    (void)snprintf(helper->note, sizeof(helper->note), "the helper cannot be used: %.300s; here it is not needed", err.text);
 }
 
 void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_window_helper *ret_helper) {
@@ -149,27 +104,28 @@ void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_wind
     int allowed = when == UMA_WINDOW_HELPER_ALWAYS ? 0 : ask_kernel(&why);
     helper->use = when == UMA_WINDOW_HELPER_NEVER ? "never" : "not needed";
     if (when == UMA_WINDOW_HELPER_NEVER && allowed < 0)
-        (void)snprintf(helper->note, sizeof(helper->note), "files that are mapped stay in memory, files that are read do not: %.160s",
+        (void)snprintf(helper->note, sizeof(helper->note), "files that are mapped stay in memory, files that are read do not: %.300s",
                        why.text);
-    if (when == UMA_WINDOW_HELPER_NEVER || (when == UMA_WINDOW_HELPER_AUTO && allowed >= 0))
+    if (when == UMA_WINDOW_HELPER_NEVER)
         return;
+    if (when == UMA_WINDOW_HELPER_AUTO && allowed >= 0) {
+        check_named(helper);
+        return;
+    }
     if (preload(helper, &err) >= 0) {
         helper->use = "preloaded";
-        (void)snprintf(helper->note, sizeof(helper->note), "%.250s", when == UMA_WINDOW_HELPER_ALWAYS ? "" : why.text);
+        (void)snprintf(helper->note, sizeof(helper->note), "%.300s", when == UMA_WINDOW_HELPER_ALWAYS ? "" : why.text);
         return;
     }
     uma_window_helper_done(helper);
     helper->use = "unavailable";
-    (void)snprintf(helper->note, sizeof(helper->note),
-                   "files that are mapped stay in memory, files that are read do not: %.80s; no helper: %.80s",
-                   when == UMA_WINDOW_HELPER_ALWAYS ? "unless umactl may page them out itself" : why.text, err.text);
+    helper->failed = true;
+    (void)snprintf(helper->note, sizeof(helper->note), "the helper cannot be used: %.300s; the job runs without it", err.text);
 }
 
 void uma_window_helper_done(struct uma_window_helper *helper) {
     helper->helpers = uma_follow_helpers_close(helper->helpers);
-    if (helper->folder[0])
-        (void)rmdir(helper->folder);
-    helper->folder[0] = '\0';
+    uma_window_folder_remove(&helper->folder);
     free(helper->environment);
     helper->environment = NULL;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * window_helper.h - the helper that is preloaded into a job (src/window/): whether it is needed, where it is, the socket that it looks for, and the job's environment with it.
+ * window_helper.h - the helper that is preloaded into a job (src/window/): whether it is needed, the socket that it looks for, and the job's environment with it.
  * Changes nothing of umactl's own environment. What cannot be had is said in words, and the job runs without it.
  */
 #pragma once
 
 #include "base/error.h"
 #include "cache/follow.h"
+#include "job/window_folder.h"
+#include "record/run_record.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -19,10 +21,11 @@ enum uma_window_helper_when {
 
 struct uma_window_helper {
     const char *use;                    /* static, for the record: "preloaded", "not needed", "never", "unavailable" */
-    char note[256];                     /* why it is preloaded, or what cannot be done without it; "" */
+    char note[UMA_RUN_LOAD_NOTE];       /* why it is preloaded, why it cannot be, or what is not done without it; "" */
+    bool failed;                        /* it cannot be used, and the note says why: somebody should know */
     struct uma_follow_helpers *helpers; /* NULL: it is not preloaded */
     char **environment;                 /* of the job, NULL: umactl's own */
-    char folder[64];                    /* of the socket, "": none */
+    struct uma_window_folder folder;    /* of the socket */
     char variables[2][PATH_MAX + 4096];
 };
 
@@ -33,8 +36,6 @@ void uma_window_helper_done(struct uma_window_helper *helper);
 
 /* "auto", "always", "never"; -EINVAL. */
 int uma_window_helper_parse(const char *s, enum uma_window_helper_when *ret_when, struct uma_error *err);
-/* Absolute, and fit for LD_PRELOAD. UMACTL_WINDOW_LIBRARY names the only place; else beside the program, else where it is installed. */
-int uma_window_library_find(char ret_path[PATH_MAX], struct uma_error *err);
 /* `environment` with `preload` before the others of LD_PRELOAD, and the path of the socket: into *variables, and a new list that borrows the rest. Pure. */
 int uma_window_environment(char *const *environment, const char *library, const char *socket, char variables[2][PATH_MAX + 4096],
                            char ***ret_environment, struct uma_error *err);

@@ -54,11 +54,14 @@ struct uma_left_file {
 };
 
 /* What came of following the job's load (--load-window, --keep-free). */
+enum { UMA_RUN_LOAD_NOTE = 512 };
+
 struct uma_run_load {
     bool asked;
+    bool told;                  /* to a person, in a line of its own */
     uint64_t window, keep_free; /* bytes, 0: not asked for */
     const char *helper;         /* static: "preloaded", "not needed", "never", "unavailable"; NULL unknown */
-    char helper_note[256];
+    char helper_note[UMA_RUN_LOAD_NOTE];
     /* when it has come to its end */
     bool ended, loaded, in_place;
     const char *end; /* static: "loaded" ... */

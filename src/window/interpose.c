@@ -53,6 +53,10 @@ static struct {
     void *(*shmat)(int, const void *, int);
 } next;
 
+#define DIGITS_OF(version) #version
+#define DIGITS(version) DIGITS_OF(version)
+static const char mark[] __attribute__((used)) = UMA_WINDOW_MARK DIGITS(UMA_WINDOW_VERSION);
+
 static char socket_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* "": not in a job of umactl, nothing is done */
 static uint64_t page_size;
 static struct window_state *_Atomic shared_state;

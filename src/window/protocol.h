@@ -11,7 +11,9 @@
 #include <stdint.h>
 
 #define UMA_WINDOW_VARIABLE "UMACTL_WINDOW" /* the job's environment: path of the socket */
-#define UMA_WINDOW_VERSION 1u
+#define UMA_WINDOW_VERSION 1
+/* Somewhere in the library, followed by its version in digits: by this umactl knows it before it is loaded into anything. */
+#define UMA_WINDOW_MARK "umactl-window-helper version "
 #define UMA_WINDOW_RANGES_MAX 64u
 
 struct uma_window_hello { /* helper -> umactl, once */

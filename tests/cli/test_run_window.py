@@ -178,8 +178,7 @@ def peak(how, order, means):
         good(result)
         bounded(s, result, means)
         contains(result[2], "umactl run: load window: ")
-        contains(result[2], " of weights read in ")
-        contains(result[2], "  load         ")
+        equal(result[2].count(" of weights read in "), 1, result[2])  # once: the summary does not repeat it
         events = [e for e in s.events() if e["event"] == "evict"]
         equal(len(events), 1, "events")
         contains(events[0]["detail"], "peak")
@@ -263,6 +262,9 @@ def umactl_killed():
             rest = child.stdout.read()
             contains(rest.decode(), "checksum ok")
             wait_until(lambda: not alive(job), what="the job's end")
+            equal(len(left_folders(s)), 1, "the folder of its socket stays")
+            code, _, err = s.run("--load-window", "64M", "--window-helper", "always", "--", "true", env=s.env(TMPDIR=s.path))
+            equal((code, left_folders(s)), (0, []), err.decode())
         finally:
             end_process(job)
 
@@ -303,8 +305,22 @@ def never():
     with Sandbox() as s:
         result = load(s, "--load-window", str(WINDOW), "--window-helper", "never", nobody=True, pause="0.002")
         good(result)
-        equal(s.record()["load"]["helper"], "never")
-        contains(result[2], "CAP_SYS_NICE")
+        load_record = s.record()["load"]
+        equal(load_record["helper"], "never")
+        equal(result[2].count("CAP_SYS_NICE"), 1, result[2])
+        equal(result[2].count("load window: "), 2, result[2])  # that, and what came of it
+        contains(load_record["helper_note"], "CAP_SYS_NICE")
+        contains(load_record["report"]["note"], "CAP_SYS_NICE")
+
+
+@case("as another user, --window-helper never, a job that maps nothing: there is nothing to say")
+def never_needed():
+    Files.weights(NOBODY)
+    with Sandbox() as s:
+        result = load(s, "--load-window", str(WINDOW), "--window-helper", "never", how="read", nobody=True)
+        good(result)
+        equal(result[2].count("CAP_SYS_NICE"), 0, result[2])
+        equal(result[2].count("load window: "), 1, result[2])
 
 
 def variables(s, *options, **env):
@@ -328,13 +344,26 @@ def preload():
         assert not os.path.exists(os.path.dirname(got["UMACTL_WINDOW"])), "the folder is still there"
 
 
-@case("a helper that is not there: said, and the job runs")
-def missing():
+def unusable(option, library, why):
     with Sandbox() as s:
-        got, err = variables(s, "--load-window", "64M", "--window-helper", "always", UMACTL_WINDOW_LIBRARY="/nonexistent/x.so")
+        if library == "text":
+            library = s.file("x.so")
+            with open(library, "w", encoding="ascii") as f:
+                f.write("no library\n")
+        got, err = variables(s, "--load-window", "64M", "--window-helper", option, UMACTL_WINDOW_LIBRARY=library)
         assert "UMACTL_WINDOW" not in got, got
-        contains(err, "/nonexistent/x.so")
-        equal(s.record()["load"]["helper"], "unavailable")
+        lines = [line for line in err.splitlines() if "load window: the helper cannot be used: " in line]
+        equal(len(lines), 1, err)
+        contains(lines[0], f"{library}: {why}")
+        assert "ld.so" not in err, err
+        if option == "always":
+            equal(s.record()["load"]["helper"], "unavailable")
+
+
+for _option in ("always", "auto"):
+    add(f"a helper that is not there, {_option}: said in one line, and the job runs", unusable, _option, "/nonexistent/x.so", "No such file or directory")
+    add(f"a file that is no library, {_option}: said in one line, and the job runs", unusable, _option, "text", "it is no library")
+    add(f"a program that is not the helper, {_option}: said in one line, and the job runs", unusable, _option, os.path.realpath(UMACTL), "it is not umactl's helper")
 
 
 @case("no folder for the socket: said, and the job runs")
