@@ -73,36 +73,43 @@ static void drop(struct uma_follow_helpers *helpers, size_t i) {
     helpers->list[i] = helpers->list[--helpers->n];
 }
 
-/* The first message of each. */
+/* The first message of each; those that are gone. A helper says nothing unasked: what comes else is a wrong one, or an answer that came too late. */
 static void greet(struct uma_follow_helpers *helpers) {
     for (size_t i = helpers->n; i-- > 0;) {
         struct helper *helper = &helpers->list[i];
-        if (helper->greeted)
-            continue;
         struct uma_window_hello hello;
         ssize_t n = recv(helper->fd, &hello, sizeof hello, MSG_DONTWAIT);
-        if (n == (ssize_t)sizeof hello && hello.version == UMA_WINDOW_VERSION)
+        if (!helper->greeted && n == (ssize_t)sizeof hello && hello.version == UMA_WINDOW_VERSION)
             helper->greeted = true;
         else if (n >= 0 || (errno != EAGAIN && errno != EINTR))
             drop(helpers, i);
     }
 }
 
-void uma_follow_helpers_accept(struct uma_follow_helpers *helpers) {
-    while (helpers->n < HELPERS_MAX) {
-        int fd = accept4(helpers->listening, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0)
-            break;
-        struct ucred peer = { 0 };
-        socklen_t length = sizeof peer;
-        /* Only this user's: whoever else found the way in is not believed. A pid of 0 is of a namespace that is not seen from here. */
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 || peer.uid != geteuid() || peer.pid <= 0) {
-            (void)close(fd);
-            continue;
-        }
+static bool accept_one(struct uma_follow_helpers *helpers) {
+    int fd = accept4(helpers->listening, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return false;
+    struct ucred peer = { 0 };
+    socklen_t length = sizeof peer;
+    /* Only this user's: whoever else found the way in is not believed. A pid of 0 is of a namespace that is not seen from here. */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 || peer.uid != geteuid() || peer.pid <= 0)
+        (void)close(fd);
+    else
         helpers->list[helpers->n++] = (struct helper){ .fd = fd, .pid = peer.pid };
+    return true;
+}
+
+void uma_follow_helpers_accept(struct uma_follow_helpers *helpers) {
+    greet(helpers); /* room first: a job may start more processes than there are places, one after the other */
+    bool more = true;
+    while (more && helpers->n < HELPERS_MAX) {
+        while (helpers->n < HELPERS_MAX && (more = accept_one(helpers))) {
+        }
+        greet(helpers);
+        if (helpers->n == HELPERS_MAX)
+            return; /* all of them live: the others wait */
     }
-    greet(helpers);
 }
 
 static size_t find(const struct uma_follow_helpers *helpers, pid_t pid) {

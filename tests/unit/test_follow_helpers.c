@@ -129,6 +129,35 @@ static void test_a_helper_that_vanished(void **state) {
     assert_false(uma_follow_helpers_has(helpers, getpid()));
 }
 
+/* A job that starts compilers one after the other; each is gone before the next. */
+static void test_short_lived_helpers_take_no_place(void **state) {
+    (void)state;
+    for (int i = 0; i < 1100; i++) {
+        (void)close(greeting_helper(UMA_WINDOW_VERSION));
+        if (i % 50 == 0) /* fewer than may wait */
+            uma_follow_helpers_accept(helpers);
+    }
+    int fd = greeting_helper(UMA_WINDOW_VERSION);
+    uma_follow_helpers_accept(helpers);
+    assert_true(uma_follow_helpers_has(helpers, getpid()));
+    (void)close(fd);
+    uma_follow_helpers_accept(helpers);
+    assert_false(uma_follow_helpers_has(helpers, getpid()));
+}
+
+/* What comes unasked would be taken for the answer to the next request. */
+static void test_a_helper_that_speaks_unasked_is_dropped(void **state) {
+    (void)state;
+    int fd = greeting_helper(UMA_WINDOW_VERSION);
+    uma_follow_helpers_accept(helpers);
+    assert_true(uma_follow_helpers_has(helpers, getpid()));
+    struct uma_window_hello hello = { UMA_WINDOW_VERSION, getpid() };
+    assert_int_equal(send(fd, &hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    uma_follow_helpers_accept(helpers);
+    assert_false(uma_follow_helpers_has(helpers, getpid()));
+    (void)close(fd);
+}
+
 static void test_no_place_for_a_socket(void **state) {
     (void)state;
     struct uma_follow_helpers *other = NULL;
@@ -150,6 +179,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_wrong_answer_ends_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_who_does_not_greet_is_not_asked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_helper_that_vanished, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_short_lived_helpers_take_no_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_helper_that_speaks_unasked_is_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_place_for_a_socket, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
