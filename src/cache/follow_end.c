@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/follow_end.h"
 
+#include "base/cleanup.h"
 #include "base/units.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { UNREAD_SHARE = 100, LOOKED_INTO_SHARE = 50 }; /* a hundredth may stay unread; less than a fiftieth read was only looked into */
@@ -46,17 +48,30 @@ bool uma_follow_shard_parse(const char *name, uint32_t *ret_number, uint32_t *re
     return true;
 }
 
-/* Some set says "of 17" and fewer than 17 files of it were seen. Sets of the same size in one job are counted together: they cover for each other. */
+static int by_total(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/*
+ * Some set says "of 17" and fewer than 17 files of it were seen. Sets of the same size in one job are counted together: they cover for each other. Asked at every
+ * judgement while the job loads: each name is parsed once, and what they say is sorted.
+ */
 static bool shard_missing(const struct uma_follow_file_name *files, size_t n) {
+    _cleanup_free_
+    uint32_t *totals = calloc(n + 1, sizeof *totals);
+    if (!totals)
+        return true; /* not known to be complete */
+    size_t n_totals = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t number, total, other;
-        if (!uma_follow_shard_parse(files[i].name, &number, &total))
-            continue;
-        uint32_t seen = 0;
-        for (size_t j = 0; j < n && seen < total; j++)
-            if (uma_follow_shard_parse(files[j].name, &number, &other) && other == total)
-                seen++;
-        if (seen < total)
+        uint32_t number;
+        n_totals += uma_follow_shard_parse(files[i].name, &number, &totals[n_totals]);
+    }
+    qsort(totals, n_totals, sizeof *totals, by_total);
+    for (size_t i = 0, seen; i < n_totals; i += seen) {
+        for (seen = 1; i + seen < n_totals && totals[i + seen] == totals[i];)
+            seen++;
+        if (seen < totals[i])
             return true;
     }
     return false;

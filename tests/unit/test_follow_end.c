@@ -5,6 +5,8 @@
 #include "base/units.h"
 #include "cache/follow_end.h"
 
+#include <stdlib.h>
+
 #define S UMA_SECOND_NS
 
 static struct uma_follow_file of(uint64_t size, unsigned percent, bool in_use) {
@@ -61,6 +63,28 @@ static void test_a_missing_shard_is_waited_for(void **state) {
     assert_int_equal(uma_follow_judge(names, 2, 0, 20 * S), UMA_FOLLOW_IS_LOADED);
 }
 
+/* Sets of different sizes, mixed; the last shard of one of them is missing, then there. */
+static void test_many_shards(void **state) {
+    (void)state;
+    enum { N = 10000 };
+    struct uma_follow_file file = of(1000, 100, false);
+    struct uma_follow_file_name *names = calloc(N, sizeof *names);
+    char(*texts)[48] = calloc(N, sizeof *texts);
+    assert_true(names && texts);
+    size_t n = 0;
+    for (unsigned set = 1; n + set <= N; set++)
+        for (unsigned i = 1; i <= set; i++, n++)
+            (void)snprintf(texts[n], sizeof texts[n], "model-%05u-of-%05u.safetensors", i, set);
+    for (size_t i = 0; i < n; i++) /* in no order: 7919 is prime and no divisor of n */
+        names[i] = (struct uma_follow_file_name){ &file, texts[i * 7919 % n] };
+    assert_int_equal(uma_follow_judge(names, n, 0, 20 * S), UMA_FOLLOW_IS_LOADED);
+    assert_int_equal(uma_follow_judge(names, n - 1, 0, 20 * S), UMA_FOLLOW_GOES_ON);
+    names[1].name = "other.safetensors";
+    assert_int_equal(uma_follow_judge(names, n, 0, 20 * S), UMA_FOLLOW_GOES_ON);
+    free(texts);
+    free(names);
+}
+
 static void test_in_place(void **state) {
     (void)state;
     struct uma_follow_file a = of(1000, 30, true), b = of(900, 100, false);
@@ -101,8 +125,8 @@ static void test_names_of_shards(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_file), cmocka_unit_test(test_several_files),   cmocka_unit_test(test_a_missing_shard_is_waited_for),
-        cmocka_unit_test(test_in_place), cmocka_unit_test(test_names_of_shards),
+        cmocka_unit_test(test_one_file),    cmocka_unit_test(test_several_files), cmocka_unit_test(test_a_missing_shard_is_waited_for),
+        cmocka_unit_test(test_many_shards), cmocka_unit_test(test_in_place),      cmocka_unit_test(test_names_of_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
