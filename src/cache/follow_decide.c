@@ -7,10 +7,12 @@
 
 /* Of the bytes evicted in one pass, a tenth that comes back says that the weights are used where they lie: a copying loader reads each byte once. */
 enum { AGAIN_SHARE = 10 };
-/* And an absolute floor, a sixteenth of the window: the first few chunks of a pass are no evidence yet. */
-enum { AGAIN_LEAST_OF_WINDOW = 16 };
+/* And an absolute floor, a sixteenth of the window and eight chunks: the first few of a pass are no evidence yet, and a guess that was wrong costs as many. */
+enum { AGAIN_LEAST_OF_WINDOW = 16, AGAIN_LEAST_CHUNKS = 8 };
 #define AGAIN_LEAST_WITHOUT_WINDOW (16 * UMA_MIB)
 
+/* More processes read one file in turn, not at once; the bytes of a chunk that they read fit into 32 bits. */
+#define READERS_MAX 1024u
 enum { WINDOW_CHUNKS = 16, FAILURES_MAX = 3, LEFT_SHARE = 8 };
 
 void uma_follow_window_begin(struct uma_follow_window *window, uint64_t limit) {
@@ -85,6 +87,7 @@ static void leave_in_place(struct uma_follow_window *window, struct uma_follow_f
 
 static void judge_reuse(struct uma_follow_window *window, struct uma_follow_file *file) {
     uint64_t least = window->limit == UINT64_MAX ? AGAIN_LEAST_WITHOUT_WINDOW : window->limit / AGAIN_LEAST_OF_WINDOW;
+    least = MAX_OF(least, (uint64_t)window->chunk * AGAIN_LEAST_CHUNKS);
     if (file->pass_again > least && file->pass_again > file->pass_evicted / AGAIN_SHARE)
         leave_in_place(window, file);
 }
@@ -116,18 +119,21 @@ uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file
     grown = MIN_OF(grown, length - chunk->held);
     if (grown == 0)
         return 0;
-    uint32_t first = MIN_OF(grown, length - chunk->pass);
+    uint64_t readable = (uint64_t)length * MIN_OF(MAX_OF(file->readers, 1u), READERS_MAX);
+    uint32_t once = length - MIN_OF(chunk->pass, length),
+             first = (uint32_t)MIN_OF((uint64_t)grown, readable - MIN_OF(readable, chunk->pass));
     list_remove(window, chunk);
     chunk->low = chunk->held ? MIN_OF(chunk->low, low) : low;
     chunk->high = chunk->held ? MAX_OF(chunk->high, high) : high;
     chunk->held += grown;
     chunk->pass += first;
-    if (chunk->pass > chunk->read) {
-        file->read += chunk->pass - chunk->read;
-        chunk->read = chunk->pass;
+    uint32_t read = MIN_OF(chunk->pass, length);
+    if (read > chunk->read) {
+        file->read += read - chunk->read;
+        chunk->read = read;
     }
     file->held += grown;
-    file->again += grown - first;
+    file->again += grown - MIN_OF(grown, once);
     file->pass_again += grown - first;
     file->front = index;
     file->moved_ns = now_ns;
@@ -142,6 +148,7 @@ uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file
 void uma_follow_pass(struct uma_follow_window *window, struct uma_follow_file *file) {
     file->in_place = false;
     file->pass_evicted = file->pass_again = 0;
+    file->readers = 0;
     file->front = 0;
     for (size_t i = 0; i < file->n_chunks; i++) {
         struct uma_follow_chunk *chunk = &file->chunks[i];
@@ -208,6 +215,7 @@ void uma_follow_evicted(struct uma_follow_window *window, struct uma_follow_chun
     chunk->evicted = chunk->evicted || gone > 0;
     if (!stuck) {
         chunk->low = chunk->high = 0;
+        chunk->left = left;
         chunk->failures = 0;
         return;
     }

@@ -22,8 +22,9 @@ struct uma_follow_chunk {
     int64_t retry_ns;                       /* stuck: not to be tried before */
     uint32_t held;                          /* bytes seen read since it was last evicted */
     uint32_t low, high;                     /* where in it */
-    uint32_t pass, read;                    /* distinct bytes read: in this pass over the file, and ever */
-    uint8_t failures;                       /* evictions that left most of it where it was */
+    uint32_t left;                          /* bytes that stayed when it was last evicted, too few to be worth another try */
+    uint32_t pass, read; /* bytes read: in this pass over the file, at most its length for each reader; distinct ones, ever */
+    uint8_t failures;    /* evictions that left most of it where it was */
     bool listed, evicted;
 };
 
@@ -34,6 +35,7 @@ struct uma_follow_file {
     uint64_t held, read;               /* sums of its chunks */
     uint64_t evicted, again;           /* ever */
     uint64_t pass_evicted, pass_again; /* in this pass: since it was last opened or mapped anew */
+    unsigned readers;                  /* processes that read it in this pass, told by the caller: each may read each byte once; 0: one */
     uint64_t stuck;                    /* bytes that would not leave and are not tried any more */
     size_t front;                      /* the chunk that grew last */
     int64_t moved_ns;                  /* when it last grew */

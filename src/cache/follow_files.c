@@ -21,6 +21,8 @@
 #define PASS_APART_NS UMA_SECOND_NS
 /* File pages that no known mapping explains: there is a new mapping. */
 #define HINT_BYTES (4 * UMA_MIB)
+/* Who has read as much as this share of a file, from anywhere, may have read it. */
+enum { READER_SHARE = 50 };
 
 /* ---- which files ---------------------------------------------------------------------------------------------- */
 
@@ -154,7 +156,7 @@ static struct uma_followed *file_add(struct uma_follower *f, pid_t pid, int fd, 
     file->named = f->options->n_paths || uma_is_weight_file(shown);
     file->owned = uma_residency_mincore_truthful(file->fd, st);
     note_warmth(f, file);
-    f->newest_ns = f->now_ns;
+    f->newest_ns = file->met_ns = f->now_ns;
     return file;
 }
 
@@ -277,8 +279,7 @@ static void read_mappings(struct uma_follower *f, struct uma_follow_process *pro
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------ */
 
-static struct uma_followed *file_of_descriptor(struct uma_follower *f, const struct uma_follow_process *process, int folder,
-                                               const char *name) {
+static struct uma_followed *file_of_descriptor(struct uma_follower *f, struct uma_follow_process *process, int folder, const char *name) {
     char target[4096];
     ssize_t n = readlinkat(folder, name, target, sizeof target - 1);
     struct stat st;
@@ -294,6 +295,7 @@ static struct uma_followed *file_of_descriptor(struct uma_follower *f, const str
     if (fd < 0)
         return NULL;
     bool wanted = f->options->n_paths ? asked_for(f, fd, &st, target) : !is_library(target);
+    (void)uma_follow_job_read_io(process); /* just before it is asked what lies in memory: this much was read from there */
     return file_add(f, process->pid, fd, &st, target, wanted);
 }
 
@@ -362,13 +364,20 @@ void uma_follow_files_refresh(struct uma_follower *f, struct uma_follow_process 
 
 void uma_follow_files_settle(struct uma_follower *f) {
     for (size_t i = 0; i < f->n_files; i++)
-        f->files[i]->mapped = f->files[i]->opened = 0;
+        f->files[i]->mapped = f->files[i]->opened = f->files[i]->readers = 0;
     for (size_t i = 0; i < f->n_processes; i++) {
         const struct uma_follow_process *process = &f->processes[i];
         for (size_t j = 0; j < process->n_mappings; j++)
             process->mappings[j].file->mapped++;
-        for (size_t j = 0; j < process->n_descriptors; j++)
-            process->descriptors[j].file->opened++;
+        for (size_t j = 0; j < process->n_descriptors; j++) {
+            struct uma_followed *file = process->descriptors[j].file;
+            file->opened++;
+            /* Each process once, and none that only inherited the descriptor. */
+            if (!file->ignored && process->rchar >= file->state->size / READER_SHARE && (!file->readers || file->reader != process->pid)) {
+                file->readers++;
+                file->reader = process->pid;
+            }
+        }
     }
     for (size_t i = 0; i < f->n_files; i++) {
         struct uma_followed *file = f->files[i];
@@ -380,10 +389,12 @@ void uma_follow_files_settle(struct uma_follower *f) {
             uma_follow_pass(&f->window, file->state);
             file->read_front = file->assumed_front = 0;
             file->assumed = 0;
+            file->unread_taken = 0;
         } else if (!used && file->state->in_use) {
             uma_follow_closed(&f->window, file->state);
             file->closed_ns = f->now_ns;
         }
+        file->state->readers = MAX_OF(file->state->readers, file->readers);
         file->state->in_use = used;
         file->was_used = file->was_used || used;
     }

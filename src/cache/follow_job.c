@@ -214,7 +214,7 @@ static bool read_statm(struct uma_follower *f, struct uma_follow_process *proces
 }
 
 /* io: rchar, bytes that read(2) and its kin gave, from the page cache or not. Other things are read too: it is only a hint. */
-static bool read_io(struct uma_follow_process *process) {
+bool uma_follow_job_read_io(struct uma_follow_process *process) {
     char text[SMALL_FILE_MAX];
     ssize_t n = process->io >= 0 ? read_small(process->io, text) : -1;
     struct uma_u64 rchar = n > 0 ? uma_lines_number(text, (size_t)n, "rchar") : uma_no_u64(UMA_FAILED);
@@ -238,7 +238,7 @@ bool uma_follow_job_read(struct uma_follower *f) {
             forget(process);
             continue;
         }
-        bool a = read_statm(f, process), b = !process->gone && read_io(process);
+        bool a = read_statm(f, process), b = !process->gone && uma_follow_job_read_io(process);
         moved = moved || a || b;
     }
     return moved;

@@ -21,6 +21,8 @@ enum {
     DESCRIPTORS_CHEAP = 16 /* so many descriptors are looked at in every tick; of more only those that moved lately */
 };
 #define LATELY_NS UMA_SECOND_NS
+/* Twice the 8 MiB of read_ahead_kb that fast disks are given; the default is 128 KiB. */
+#define READ_AHEAD_MOST (16 * UMA_MIB)
 
 /* Bytes whose reading is not found that are worth a sweep: a sixteenth of the window; a library or two are loaded in between as well. */
 static uint64_t tolerance(const struct uma_follower *f) {
@@ -180,37 +182,45 @@ static void look_at_position(struct uma_follower *f, struct uma_follow_process *
     explain(&process->unexplained_rchar, position - from);
 }
 
-/* Chunks of a file that was cold become resident one after the other. */
+/*
+ * Chunks of a file that was cold become resident one after the other, the kernel's readahead first: up to twice read_ahead_kb ahead of the reader (mm/readahead.c), which
+ * is more than a small window. So residency says where reading may be, and only the count of bytes read says that it has got there.
+ */
 static void look_at_cold_front(struct uma_follower *f, struct uma_follow_process *process, struct uma_followed *file) {
     size_t n = file->state->n_chunks;
-    uint64_t size = f->window.chunk;
-    while (file->read_front < n) {
+    while (file->read_front < n && process->unexplained_rchar) {
         size_t chunk = file->read_front;
-        if (uma_follow_is_warm(file, chunk)) {
+        const struct uma_follow_chunk *state = &file->state->chunks[chunk];
+        uint32_t length = uma_follow_chunk_length(&f->window, file->state, chunk), done = MAX_OF(state->high, state->pass);
+        if (uma_follow_is_warm(file, chunk) || done >= length) {
             file->read_front++;
             continue;
         }
-        uint32_t length = uma_follow_chunk_length(&f->window, file->state, chunk);
+        uint64_t start = (uint64_t)chunk * f->window.chunk;
         struct uma_residency part;
-        uma_residency_read(file->fd, &file->st, file->kind, (uint64_t)chunk * size, length, &part);
+        uma_residency_read(file->fd, &file->st, file->kind, start + done, length - done, &part);
         if (!uma_usable(part.resident.validity) || part.resident.value == 0)
             return;
-        uint32_t bytes = (uint32_t)MIN_OF(part.resident.value, (uint64_t)length);
-        explain(&process->unexplained_rchar, saw(f, file, chunk, bytes, 0, length));
-        if (bytes < length)
+        uint64_t bytes = MIN_OF(MIN_OF(part.resident.value, process->unexplained_rchar), (uint64_t)(length - done));
+        saw_range(f, file, start + done, start + done + bytes);
+        explain(&process->unexplained_rchar, bytes);
+        if (done + bytes < length)
             return; /* more of it will come */
         file->read_front++;
     }
 }
 
-/* Every cold chunk: halves of which nothing is resident are passed over whole. The stack is deep enough for 8 million chunks. */
+/*
+ * Every cold chunk, for as many bytes as were read: halves of which nothing is resident are passed over whole. What stayed when a chunk was evicted
+ * was not read again. The stack is deep enough for 8 million chunks.
+ */
 static void sweep_cold(struct uma_follower *f, struct uma_follow_process *process, struct uma_followed *file) {
     struct span {
         size_t from, to;
     } stack[64] = { { 0, file->state->n_chunks } };
     size_t depth = 1;
     uint64_t size = f->window.chunk;
-    while (depth) {
+    while (depth && process->unexplained_rchar) {
         struct span span = stack[--depth];
         uint64_t start = (uint64_t)span.from * size, end = MIN_OF((uint64_t)span.to * size, file->state->size);
         if (start >= end)
@@ -226,9 +236,11 @@ static void sweep_cold(struct uma_follower *f, struct uma_follow_process *proces
             continue;
         }
         const struct uma_follow_chunk *chunk = &file->state->chunks[span.from];
-        if (!uma_follow_is_warm(file, span.from) || chunk->evicted)
-            explain(&process->unexplained_rchar,
-                    saw(f, file, span.from, (uint32_t)MIN_OF(part.resident.value, end - start), 0, (uint32_t)(end - start)));
+        if (uma_follow_is_warm(file, span.from) && !chunk->evicted)
+            continue;
+        uint64_t bytes = part.resident.value - MIN_OF(part.resident.value, (uint64_t)chunk->left);
+        bytes = MIN_OF(MIN_OF(bytes, end - start), chunk->held + process->unexplained_rchar);
+        explain(&process->unexplained_rchar, saw(f, file, span.from, (uint32_t)bytes, 0, (uint32_t)(end - start)));
     }
 }
 
@@ -253,6 +265,19 @@ static void assume_read(struct uma_follower *f, struct uma_followed *file, uint6
     }
 }
 
+/*
+ * A file that the job was reading already when it was met: what was read by then lies in memory and is its beginning, as far as can be told. What follows was read
+ * ahead, and is in memory because the reader is on its way there: it counts when the reader comes, as what is cold does.
+ */
+static void catch_up(struct uma_follower *f, struct uma_follow_process *process, struct uma_followed *file) {
+    assume_read(f, file, &process->unexplained_rchar);
+    if (!file->warm || (!file->assumed_front && !file->assumed))
+        return;
+    size_t until = MIN_OF(file->assumed_front + (size_t)(READ_AHEAD_MOST / f->window.chunk) + 1, file->state->n_chunks);
+    for (size_t i = file->assumed_front; i < until; i++)
+        file->warm[i / 32] &= ~(UINT32_C(1) << (i % 32));
+}
+
 static void look_read(struct uma_follower *f, struct uma_follow_process *process) {
     if (!process->n_descriptors) {
         if (process->fds_fresh)
@@ -265,17 +290,31 @@ static void look_read(struct uma_follower *f, struct uma_follow_process *process
         if (i < DESCRIPTORS_CHEAP || descriptor->fresh || f->now_ns - descriptor->moved_ns < LATELY_NS || process->fds_fresh)
             look_at_position(f, process, descriptor, budget);
     }
+    bool all_new = true;
     for (size_t i = 0; i < process->n_descriptors && process->unexplained_rchar; i++) {
         struct uma_followed *file = process->descriptors[i].file;
-        if (!file->mapped && file->warm && !file->state->in_place)
+        bool new = file->met_ns == f->now_ns;
+        all_new = all_new && new;
+        if (file->mapped || file->state->in_place)
+            continue;
+        if (new)
+            catch_up(f, process, file);
+        else if (file->warm)
             look_at_cold_front(f, process, file);
     }
+    if (all_new) /* what was read before a file was met lay in memory then, or was another file */
+        process->unexplained_rchar = 0;
     if (process->unexplained_rchar < tolerance(f))
         return;
+    bool swept = true;
     for (size_t i = 0; i < process->n_descriptors; i++) {
         struct uma_followed *file = process->descriptors[i].file;
-        if (file->mapped || !file->warm || file->state->in_place || !uma_follow_due(&file->sweep, f->now_ns))
+        if (file->mapped || !file->warm || file->state->in_place)
             continue;
+        if (!uma_follow_due(&file->sweep, f->now_ns)) {
+            swept = false;
+            continue;
+        }
         int64_t began = uma_follow_cost_ns();
         sweep_cold(f, process, file);
         uma_follow_done(&file->sweep, began, 0);
@@ -291,7 +330,7 @@ static void look_read(struct uma_follower *f, struct uma_follow_process *process
             assume_read(f, file, &share);
         left += share;
     }
-    process->unexplained_rchar = 0;
+    process->unexplained_rchar = swept ? 0 : left; /* what a whole look did not find was not in weight files */
 }
 
 void uma_follow_look(struct uma_follower *f, struct uma_follow_process *process) {

@@ -84,8 +84,10 @@ struct uma_followed {
     bool owned;  /* this user owns it or may write it: the kernel pages its pages out */
     bool ignored;
     unsigned mapped, opened; /* mappings and descriptors that followed processes have */
+    unsigned readers;        /* processes that have it open and read much */
+    pid_t reader;            /* the last of them that was counted */
     bool was_used;
-    int64_t closed_ns;
+    int64_t met_ns, closed_ns;
     struct uma_follow_file *state;
     uint32_t *warm;       /* bitmap: chunks that were resident before the job read them; NULL: residency is not told */
     size_t read_front;    /* next chunk that a cold read is expected in */
@@ -128,6 +130,8 @@ int uma_follow_job_begin(struct uma_follower *f, struct uma_error *err);
 void uma_follow_job_list(struct uma_follower *f);
 /* The cheap numbers of every process. Returns whether anything moved that reading moves. */
 bool uma_follow_job_read(struct uma_follower *f);
+/* The bytes that one of them has read by now. */
+bool uma_follow_job_read_io(struct uma_follow_process *process);
 bool uma_follow_job_over(const struct uma_follower *f);
 void uma_follow_job_end(struct uma_follower *f);
 

@@ -99,8 +99,8 @@ class Loaded:
         assert self.left <= SIZE / 50, f"{self.left} bytes are left in the page cache"
 
 
-def copies(mode, warm, means, peak=PEAK):
-    loaded = Loaded(mode, Loaded.file, warm)
+def copies(mode, warm, means, peak=PEAK, window=WINDOW):
+    loaded = Loaded(mode, Loaded.file, warm, options=("--window", str(window)))
     assert loaded.said == b"copied ok\n", f"the copy is not the file: {loaded.said}"
     loaded.need(end="loaded", files=1, note=None, means=means)
     loaded.bounded(peak)
@@ -212,6 +212,7 @@ CASES = [
     ("read, warm", lambda: copies("read", True, ["fadvise"])),
     ("pread, warm", lambda: copies("pread", True, ["fadvise"])),
     ("pread, cold", lambda: copies("pread", False, ["fadvise"])),
+    ("pread, cold, a window smaller than the readahead", lambda: copies("pread", False, ["fadvise"], window=16 * MIB)),
     ("weights used in place are left alone", test_in_place),
     ("pages of two processes stay, and it is said", test_two_processes),
     ("process_madvise refused: it is said, and fadvise goes on", test_refused),

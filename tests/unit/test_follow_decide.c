@@ -154,6 +154,59 @@ static void test_a_new_pass_is_judged_anew(void **state) {
     uma_follow_file_free(&h.window, file);
 }
 
+/* Two ranks that load the same file one after the other, each every byte once; the third reading is of one of them a second time. */
+static void test_readers_of_one_file_read_it_once_each(void **state) {
+    (void)state;
+    struct history h;
+    begin(&h, WINDOW);
+    struct uma_follow_file *file = file_new(&h, 4096 * UMA_MIB);
+    file->readers = 2;
+    pass_over(&h, file, 1);
+    pass_over(&h, file, 1);
+    assert_false(file->in_place);
+    assert_int_equal(file->read, file->size);
+    assert_true(file->again >= file->size - WINDOW); /* it was read from disk again all the same, and that is told */
+    pass_over(&h, file, 1);
+    assert_true(file->in_place);
+    file->readers = UINT32_MAX;
+    uma_follow_pass(&h.window, file);
+    assert_int_equal(file->readers, 0);
+    uma_follow_file_free(&h.window, file);
+}
+
+/* Of a small window, a sixteenth is less than the readahead of one wrong guess. */
+static void test_a_few_chunks_again_are_no_evidence(void **state) {
+    (void)state;
+    struct history h;
+    begin(&h, 16 * UMA_MIB);
+    assert_int_equal(h.window.chunk, MIB);
+    struct uma_follow_file *file = file_new(&h, 256 * UMA_MIB);
+    for (size_t i = 0; i < 40; i++)
+        step(&h, file, i);
+    for (size_t i = 0; i < 8; i++)
+        step(&h, file, i);
+    assert_int_equal(file->again, 8 * UMA_MIB);
+    assert_false(file->in_place);
+    step(&h, file, 8);
+    assert_true(file->in_place);
+    uma_follow_file_free(&h.window, file);
+}
+
+static void test_what_stayed_is_known(void **state) {
+    (void)state;
+    struct history h;
+    begin(&h, WINDOW);
+    struct uma_follow_file *file = file_new(&h, 8 * UMA_MIB);
+    assert_int_equal(uma_follow_saw(&h.window, file, 0, 2 * MIB, 0, 2 * MIB, 1), 2 * MIB);
+    (void)evict_left(&h, 0, 65536);
+    assert_int_equal(file->chunks[0].held, 0);
+    assert_int_equal(file->chunks[0].left, 65536);
+    assert_int_equal(uma_follow_saw(&h.window, file, 0, 2 * MIB, 0, 2 * MIB, 2), 2 * MIB);
+    (void)evict_left(&h, 0, 0);
+    assert_int_equal(file->chunks[0].left, 0);
+    uma_follow_file_free(&h.window, file);
+}
+
 static void test_parts_of_a_chunk(void **state) {
     (void)state;
     struct history h;
@@ -312,6 +365,9 @@ int main(void) {
         cmocka_unit_test(test_several_shards_share_one_window),
         cmocka_unit_test(test_two_passes_are_use_in_place),
         cmocka_unit_test(test_a_new_pass_is_judged_anew),
+        cmocka_unit_test(test_readers_of_one_file_read_it_once_each),
+        cmocka_unit_test(test_a_few_chunks_again_are_no_evidence),
+        cmocka_unit_test(test_what_stayed_is_known),
         cmocka_unit_test(test_parts_of_a_chunk),
         cmocka_unit_test(test_what_would_not_leave),
         cmocka_unit_test(test_pressure),
