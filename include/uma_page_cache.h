@@ -39,7 +39,9 @@ struct uma_cached_file {
     struct uma_u64 size;     /* apparent */
     struct uma_u64 resident; /* in the page cache */
     struct uma_u64 dirty;    /* dirty or under writeback */
-    int64_t used_ns;         /* the later of last read (atime, which relatime keeps to a day) and last written; 0: unknown */
+    const char *
+        why; /* static text: why `resident` is unknown, where that is known in more words; NULL. Of this reading: snapshots do not hold it */
+    int64_t used_ns; /* the later of last read (atime, which relatime keeps to a day) and last written; 0: unknown */
     size_t n_mapped_by;
     struct uma_pid *mapped_by;
     size_t n_open_by;

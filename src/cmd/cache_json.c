@@ -30,7 +30,10 @@ void uma_cache_file_json(struct uma_json *json, const struct uma_cached_file *fi
     uma_json_bool(json, "deleted", file->deleted);
     pids_json(json, "open_by", file->open_by, file->n_open_by);
     uma_json_time(json, "used", file->used_ns);
-    uma_json_string(json, "unknown", uma_cache_unknown_reason(file->resident.validity));
+    uma_json_string(json, "unknown",
+                    uma_usable(file->resident.validity) ? NULL
+                    : file->why                         ? file->why
+                                                        : uma_cache_unknown_reason(file->resident.validity));
     uma_json_string(json, "shown", file->shown ? uma_cache_utf8(&text, file->shown) : NULL);
 }
 

@@ -293,13 +293,36 @@ static void idle_note(const struct page *p, const struct uma_cached_group *rows,
     note(p, t.data ? t.data : "?");
 }
 
+static bool is_unmeasured(const struct uma_cached_file *file) {
+    enum uma_validity v = file->resident.validity;
+    return v != UMA_DENIED && v != UMA_ABSENT && !uma_usable(v);
+}
+
+/* The first few by name, and why. */
+static void unmeasured_note(const struct page *p, uint64_t n) {
+    enum { NAMED = 3 };
+    const struct uma_page_cache *cache = &p->listing->snapshot.page_cache;
+    _cleanup_text_ struct uma_text t = { 0 };
+    uint64_t named = 0;
+    uma_text_printf(&t, "?: %llu file%s could not be measured: ", (unsigned long long)n, n == 1 ? "" : "s");
+    for (size_t i = 0; i < cache->n_files && named < NAMED; i++) {
+        const struct uma_cached_file *f = &cache->files[i];
+        if (!is_unmeasured(f))
+            continue;
+        const char *name = f->shown ? f->shown : f->path, *why = f->why ? f->why : uma_cache_unknown_reason(f->resident.validity);
+        uma_text_printf(&t, "%s%s (%s)", named++ ? ", " : "", name ? name : "?", why ? why : "?");
+    }
+    if (n > named)
+        uma_text_printf(&t, " and %llu more", (unsigned long long)(n - named));
+    note(p, t.data ? t.data : "?");
+}
+
 static void unknown_note(const struct page *p) {
     const struct uma_page_cache *cache = &p->listing->snapshot.page_cache;
     uint64_t denied = 0, other = 0;
     for (size_t i = 0; i < cache->n_files; i++) {
-        enum uma_validity v = cache->files[i].resident.validity;
-        denied += v == UMA_DENIED;
-        other += v != UMA_DENIED && v != UMA_ABSENT && !uma_usable(v);
+        denied += cache->files[i].resident.validity == UMA_DENIED;
+        other += is_unmeasured(&cache->files[i]);
     }
     if (denied > 0) {
         _cleanup_text_ struct uma_text t = { 0 };
@@ -308,11 +331,8 @@ static void unknown_note(const struct page *p) {
         uma_text_append(&t, p->view->privileged ? "" : "; root, or the files' owner, is told");
         note(p, t.data ? t.data : "?");
     }
-    if (other > 0) {
-        _cleanup_text_ struct uma_text t = { 0 };
-        uma_text_printf(&t, "?: %llu file%s could not be measured", (unsigned long long)other, other == 1 ? "" : "s");
-        note(p, t.data ? t.data : "?");
-    }
+    if (other > 0)
+        unmeasured_note(p, other);
 }
 
 static void search_notes(const struct page *p) {

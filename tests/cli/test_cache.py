@@ -111,6 +111,13 @@ def _():
         contains(text, "FILES THAT ARE MEMORY")
 
 
+@case("root is not told that something is for root")
+def _():
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    assert "for root" not in " ".join(run("cache", "--limit", "0").expect(0).out.split())
+
+
 @case("the sums are those of /proc/meminfo and of the files")
 def _():
     d = listing()

@@ -111,6 +111,27 @@ static void models_are_rows(void **state) {
     refuse(text_of(listing, &view, 120, 50), "more with");
 }
 
+static void what_could_not_be_measured_is_named(void **state) {
+    struct uma_cache_listing *listing = *state;
+    struct uma_cached_file files[] = { GIB_FILE("/a", NULL, 40, 40),    GIB_FILE("/proc/7/fd/5", NULL, 0, 2), GIB_FILE("/b\nc", NULL, 0, 2),
+                                       GIB_FILE("/denied", NULL, 0, 2), GIB_FILE("/d", NULL, 0, 2),           GIB_FILE("/e", NULL, 0, 2) };
+    files[1].shown = "/mnt/share";
+    files[1].why = "nobody may answer";
+    files[3].resident.validity = UMA_DENIED;
+    for (size_t i = 1; i < ELEMENTS(files); i++)
+        files[i].resident.validity = i == 3 ? UMA_DENIED : i == 1 ? UMA_UNKNOWN : UMA_FAILED;
+    list(listing, files, ELEMENTS(files));
+    struct uma_cache_view view = { .limit = 1, .privileged = true };
+    const char *t = text_of(listing, &view, 200, 50);
+    expect(
+        t,
+        "?: 4 files could not be measured: /mnt/share (nobody may answer), /b\\nc (it could not be opened or measured), /d (it could not be "
+        "opened or measured) and 1 more\n");
+    expect(t, "?: of 1 file the kernel tells only");
+    list(listing, files, 2);
+    expect(text_of(listing, &view, 200, 50), "?: 1 file could not be measured: /mnt/share (nobody may answer)\n");
+}
+
 static void columns_leave_on_narrow_terminals(void **state) {
     struct uma_cache_listing *listing = *state;
     struct uma_cached_file files[] = { GIB_FILE("/home/somebody/models/a-very-long-name/model-00001-of-00002.safetensors", NULL, 40, 40),
@@ -264,13 +285,26 @@ static void receipt(void **state) {
     expect(t.data, "MemFree 1.0 GiB -> 8.0 GiB (+7.0 GiB), page cache 20.0 GiB -> 12.0 GiB (-8.0 GiB)");
     expect(t.data, "1.0 GiB more is free in lists of the CPUs");
     expect(t.data, "4.0 GiB kept: mapped by VLLM::EngineCor 4242\n");
-    expect(t.data, "256 MiB kept: locked in memory");
+    expect(t.data, "256 MiB kept: read again meanwhile, or in use by the kernel\n");
     expect(t.data, "512 MiB was dirty and was written out first");
     expect(t.data, "1 file left alone: the pages are the file");
     expect(t.data, "2 links lead out of what was named");
     expect(t.data, "  11.0 GiB   7.0 GiB   4.0 GiB      2  Qwen3\n");
     expect(t.data, "/m/lo\\tck\n");
     assert_int_equal(uma_cache_evict_status(&answer), UMA_EXIT_OK);
+
+    int32_t locker = 77;
+    e->files[0].locked_by = &locker;
+    e->files[0].n_locked_by = 1;
+    e->files[0].locked = UMA_GIB;
+    e->users_denied = 1;
+    uma_text_reset(&t);
+    uma_cache_evict_text(&t, &answer, &style);
+    expect(t.data, "1.0 GiB kept: locked in memory by ray 77\n");
+    expect(t.data, "3.0 GiB kept: mapped by VLLM::EngineCor 4242\n");
+    expect(t.data, "256 MiB kept: mapped or locked by a process that this user cannot look into, or read again meanwhile\n");
+    e->files[0].locked_by = NULL;
+    e->files[0].n_locked_by = 0;
 
     answer.before.percpu_free = (struct uma_u64){ 0, UMA_FAILED };
     uma_text_reset(&t);
@@ -318,8 +352,11 @@ static void receipt_status(void **state) {
         if (uma_cache_evict_status(&answer) != cases[i].status)
             fail_msg("case %zu", i);
     }
+    struct uma_cache_evict_answer answer = { .options = &options, .eviction.walk.links_outside = 2 };
+    assert_int_equal(uma_cache_evict_status(&answer), UMA_EXIT_NO); /* all there was leads elsewhere */
+    answer.eviction.n_files = 1;
+    assert_int_equal(uma_cache_evict_status(&answer), UMA_EXIT_OK);
     options.dry_run = true;
-    struct uma_cache_evict_answer answer = { .options = &options };
     answer.eviction.kept = 9;
     assert_int_equal(uma_cache_evict_status(&answer), UMA_EXIT_OK);
 }
@@ -358,6 +395,7 @@ static void flushed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { LISTING_TEST(models_are_rows),
+                                        LISTING_TEST(what_could_not_be_measured_is_named),
                                         LISTING_TEST(columns_leave_on_narrow_terminals),
                                         LISTING_TEST(what_is_special_is_said),
                                         LISTING_TEST(nothing_is_known),

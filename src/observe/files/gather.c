@@ -49,6 +49,25 @@ static enum uma_cached_kind kind_of(const struct uma_gather_way *way, int fd) {
     return memory ? UMA_CACHED_MEMORY : UMA_CACHED_FILE;
 }
 
+/* What may come of opening a regular file whose name is there; static, as strerror(3) is not. */
+static const char *open_failure(int code) {
+    switch (-code) {
+    case EIO:
+        return "input/output error";
+    case EMFILE:
+    case ENFILE:
+        return "too many files are open";
+    case ENOMEM:
+        return "out of memory";
+    case EBUSY:
+    case ETXTBSY:
+    case EWOULDBLOCK:
+        return "it is in use by a process that lets nobody else open it";
+    default:
+        return "it could not be opened";
+    }
+}
+
 static int measure(struct uma_gather *gather, const struct uma_gather_way *way, int fd, const struct stat *st,
                    const struct uma_cached_users *users) {
     struct uma_cached_file file = {
@@ -68,9 +87,11 @@ static int measure(struct uma_gather *gather, const struct uma_gather_way *way, 
         uma_residency_read(fd, st, way->kind, 0, 0, &residency); /* of an empty file it asks nothing */
         file.resident = residency.resident;
         file.dirty = residency.dirty;
+        file.why = residency.resident.validity == UMA_DENIED ? NULL : residency.why; /* for that there are words */
     } else {
         bool denied = fd == -EACCES || fd == -EPERM;
         file.resident = file.dirty = uma_no_u64(denied ? UMA_DENIED : UMA_FAILED);
+        file.why = denied ? NULL : open_failure(fd);
         gather->counts.denied += denied;
     }
     return uma_cached_table_add(gather->table, &file, users);

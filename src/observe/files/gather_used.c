@@ -33,6 +33,7 @@ static int untouched(struct uma_gather *gather, const struct uma_used_file *used
         .deleted = used->deleted,
         .device = used->device,
         .inode = used->inode,
+        .why = "it lies where nobody may answer (network, FUSE), and was not touched",
     };
     return uma_cached_table_add(gather->table, &file, users);
 }

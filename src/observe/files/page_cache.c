@@ -337,7 +337,12 @@ static const char *detail(const struct uma_gather *gather, struct uma_arena *are
     say(&text, gather->cut && !gather->stopped, "the time or the room ran out", "");
     say(&text, gather->counts.processes_denied, "the files of one process may not be seen by this user",
         "processes whose files may not be seen by this user");
-    say(&text, gather->devices_denied, "the cache of one block device is for root to see", "block devices whose cache is for root to see");
+    if (geteuid() != 0)
+        say(&text, gather->devices_denied, "the cache of one block device is for root to see",
+            "block devices whose cache is for root to see");
+    else /* a container's root may be kept from devices */
+        say(&text, gather->devices_denied, "one block device may not be opened here, and its cache is unknown",
+            "block devices may not be opened here, and their cache is unknown");
     say(&text, gather->untouched, "one file in use lies where nobody may answer (network, FUSE), and was not touched",
         "files in use lie where nobody may answer (network, FUSE), and were not touched");
     say(&text, gather->counts.denied, "one file or folder may not be read by this user",
