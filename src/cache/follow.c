@@ -48,6 +48,17 @@ void uma_follow_done(struct uma_follow_limiter *limiter, int64_t began_ns, int64
     limiter->due_ns = uma_monotonic_ns() + MAX_OF((uma_follow_cost_ns() - began_ns) * SHARE, least_ns);
 }
 
+int uma_follow_size_parse(const char *s, uint64_t *ret_bytes, struct uma_error *err) {
+    uint64_t bytes;
+    int r = uma_parse_size(s, &bytes, err);
+    if (r < 0)
+        return r;
+    if (bytes < UMA_FOLLOW_LEAST)
+        return uma_error_text(err, EINVAL, "\"%.40s\" is too little, expected at least 4M: the kernel reads ahead as much", s);
+    *ret_bytes = bytes;
+    return 0;
+}
+
 const char *uma_follow_end_name(enum uma_follow_end end) {
     static const char *const names[UMA_FOLLOW_ENDS] = {
         [UMA_FOLLOW_LOADED] = "loaded", [UMA_FOLLOW_IDLE] = "idle",       [UMA_FOLLOW_IN_PLACE] = "in place",

@@ -14,6 +14,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* The smallest window and the least memory to keep free: the kernel reads ahead as much (read_ahead_kb, 128 KiB to some MiB), and in less it would be evicted
+ * before it is copied. */
+#define UMA_FOLLOW_LEAST (UINT64_C(4) << 20)
+/* A size of one of the two, as a user writes it. -EINVAL: no size, or too little. */
+int uma_follow_size_parse(const char *s, uint64_t *ret_bytes, struct uma_error *err);
+
 enum uma_follow_means {
     UMA_FOLLOW_FADVISE = 1 << 0,         /* pages that are not mapped: reads */
     UMA_FOLLOW_PROCESS_MADVISE = 1 << 1, /* mapped pages, from outside */

@@ -30,7 +30,6 @@ static const char usage[] =
     "Exit status: 0 it followed, 1 there is no such process, 2 usage, 3 it could not follow, 130 ended by Ctrl-C (the report is printed).\n";
 
 #define WINDOW_DEFAULT (256 * UMA_MIB)
-#define WINDOW_LEAST (4 * UMA_MIB) /* below it what the kernel reads ahead is evicted before it is copied */
 
 enum { OPTION_WINDOW = UMA_OPTION_OWN, OPTION_KEEP_FREE, OPTION_PATH };
 enum { PATHS_MAX = 64 };
@@ -145,24 +144,18 @@ static void tell(void *userdata, const char *text) {
     (void)uma_command_fail(uma_command_cache_follow.name, 0, &err);
 }
 
-static int size_of(const char *value, uint64_t least, uint64_t *ret_bytes) {
+static int size_of(const char *value, uint64_t *ret_bytes) {
     struct uma_error err = { 0 };
-    int r = uma_parse_size(value, ret_bytes, &err);
-    if (r < 0)
-        return uma_command_usage_error(&uma_command_cache_follow, "%s", err.text);
-    if (*ret_bytes < least)
-        return uma_command_usage_error(&uma_command_cache_follow, "\"%.40s\" is less than 4 MiB: what the kernel reads ahead needs as much",
-                                       value);
-    return 0;
+    return uma_follow_size_parse(value, ret_bytes, &err) < 0 ? uma_command_usage_error(&uma_command_cache_follow, "%s", err.text) : 0;
 }
 
 /* 0, or the exit status. */
 static int take_option(struct options *options, int option) {
     switch (option) {
     case OPTION_WINDOW:
-        return size_of(optarg, WINDOW_LEAST, &options->follow.window);
+        return size_of(optarg, &options->follow.window);
     case OPTION_KEEP_FREE:
-        return size_of(optarg, WINDOW_LEAST, &options->follow.keep_free);
+        return size_of(optarg, &options->follow.keep_free);
     case OPTION_PATH:
         if (options->follow.n_paths == PATHS_MAX)
             return uma_command_usage_error(&uma_command_cache_follow, "more than %d times --path", PATHS_MAX);

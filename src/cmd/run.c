@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/units.h"
+#include "cache/follow.h"
 #include "cmd/command.h"
 #include "job/job.h"
 
@@ -20,6 +21,7 @@ static const char usage[] =
     "  -q, --quiet              no summary and no warnings\n"
     "      --kill-with-umactl   send the job SIGTERM when umactl itself is killed (default: it goes on)\n"
     "      --load-window N      while the job loads its weights keep what it has already copied of their files below N in the page cache\n"
+    "                           (default: no window, all of it stays there; 256M suits most jobs, 4M is the least)\n"
     "      --keep-free N        while it loads evict weight files, the least valuable first, when less than N is free (MemFree)\n"
     "      --window-helper WHEN how mapped files leave memory: by a library preloaded into the job when umactl itself may not (auto),\n"
     "                           always, or never\n"
@@ -51,7 +53,6 @@ enum {
 
 #define INTERVAL_LEAST 0.05 /* below this the sampling itself would be the load */
 #define INTERVAL_MOST 86400.0
-#define WINDOW_LEAST (16 * UMA_MIB) /* less than the kernel reads ahead and a fast disk delivers between two looks is no window */
 
 static int run(int argc, char **argv);
 
@@ -100,12 +101,7 @@ static int read_value(int option, struct uma_job_options *o, struct uma_error *e
         return r;
     case OPTION_LOAD_WINDOW:
     case OPTION_KEEP_FREE:
-        r = uma_parse_size(optarg, &bytes, err);
-        if (r >= 0 && bytes < WINDOW_LEAST)
-            return uma_error_text(err, EINVAL, "\"%.64s\" is too little, expected at least 16M", optarg);
-        if (r >= 0)
-            *(option == OPTION_KEEP_FREE ? &o->keep_free : &o->load_window) = bytes;
-        return r;
+        return uma_follow_size_parse(optarg, option == OPTION_KEEP_FREE ? &o->keep_free : &o->load_window, err);
     case OPTION_WINDOW_HELPER:
         return uma_window_helper_parse(optarg, &o->window_helper, err);
     default:
@@ -113,100 +109,142 @@ static int read_value(int option, struct uma_job_options *o, struct uma_error *e
     }
 }
 
+/* ---- the command line ------------------------------------------------------------------------------------------- */
+
+static const struct option options[] = {
+    { "need", required_argument, NULL, OPTION_NEED },
+    { "wait", required_argument, NULL, OPTION_WAIT },
+    { "name", required_argument, NULL, OPTION_NAME },
+    { "csv", required_argument, NULL, OPTION_CSV },
+    { "interval", required_argument, NULL, OPTION_INTERVAL },
+    { "plain", no_argument, NULL, OPTION_PLAIN },
+    { "quiet", no_argument, NULL, 'q' },
+    { "kill-with-umactl", no_argument, NULL, OPTION_KILL },
+    { "end-left-behind", no_argument, NULL, OPTION_END },
+    { "load-window", required_argument, NULL, OPTION_LOAD_WINDOW },
+    { "keep-free", required_argument, NULL, OPTION_KEEP_FREE },
+    { "window-helper", required_argument, NULL, OPTION_WINDOW_HELPER },
+    { "root", required_argument, NULL, UMA_OPTION_ROOT },
+    { "json", no_argument, NULL, OPTION_JSON },
+    { "from", required_argument, NULL, OPTION_FROM },
+    { "version", no_argument, NULL, UMA_OPTION_VERSION },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
+
+struct command_line {
+    struct uma_job_options job;
+    struct uma_common_options common;
+    bool helper_asked;
+};
+
+enum { GO_ON = -1 }; /* no exit status */
+
 /* Names that are empty would be files and records of no name. */
 static bool empty(int option) {
     return (option == OPTION_NAME || option == OPTION_CSV) && !optarg[0];
 }
 
-static int wrong_value(const struct option *options, int option, const char *why) {
-    while (options->name && options->val != option)
-        options++;
-    (void)uma_command_usage_error(&uma_command_run, "--%s: %s", options->name ? options->name : "?", why);
+static int wrong_value(int option, const char *why) {
+    const struct option *o = options;
+    while (o->name && o->val != option)
+        o++;
+    (void)uma_command_usage_error(&uma_command_run, "--%s: %s", o->name ? o->name : "?", why);
     return UMA_JOB_FAILED;
 }
 
-static int run(int argc, char **argv) {
-    static const struct option options[] = {
-        { "need", required_argument, NULL, OPTION_NEED },
-        { "wait", required_argument, NULL, OPTION_WAIT },
-        { "name", required_argument, NULL, OPTION_NAME },
-        { "csv", required_argument, NULL, OPTION_CSV },
-        { "interval", required_argument, NULL, OPTION_INTERVAL },
-        { "plain", no_argument, NULL, OPTION_PLAIN },
-        { "quiet", no_argument, NULL, 'q' },
-        { "kill-with-umactl", no_argument, NULL, OPTION_KILL },
-        { "end-left-behind", no_argument, NULL, OPTION_END },
-        { "load-window", required_argument, NULL, OPTION_LOAD_WINDOW },
-        { "keep-free", required_argument, NULL, OPTION_KEEP_FREE },
-        { "window-helper", required_argument, NULL, OPTION_WINDOW_HELPER },
-        { "root", required_argument, NULL, UMA_OPTION_ROOT },
-        { "json", no_argument, NULL, OPTION_JSON },
-        { "from", required_argument, NULL, OPTION_FROM },
-        { "version", no_argument, NULL, UMA_OPTION_VERSION },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
-    };
-    struct uma_job_options o = { .interval = 1 };
-    struct uma_common_options common = { .root = getenv("UMACTL_ROOT") };
+/* What ends umactl here: an answer, or a mistake. `word`: the argument that getopt stopped at. */
+static int leave(int option, const char *word) {
+    switch (option) {
+    case OPTION_JSON:
+        return mistake("--json: standard output is the job's; run.json of its record is the document", "");
+    case OPTION_FROM:
+        return mistake("--from: a job starts now, not at a saved reading; umactl require --from asks one what fits", "");
+    case UMA_OPTION_VERSION:
+        return print("umactl " UMACTL_VERSION "\n");
+    case 'h':
+        return print(usage);
+    case ':':
+        return mistake("a value is missing after ", word);
+    case '?':
+        return mistake("unknown option ", word);
+    default:
+        return GO_ON;
+    }
+}
+
+/* True: it was one that has no value, or any value. */
+static bool take_plain(int option, struct command_line *line) {
+    switch (option) {
+    case OPTION_NAME:
+        line->job.name = optarg;
+        return true;
+    case OPTION_CSV:
+        line->job.csv = optarg;
+        return true;
+    case OPTION_PLAIN:
+        line->job.plain = true;
+        return true;
+    case OPTION_KILL:
+        line->job.die_with_umactl = true;
+        return true;
+    case OPTION_END:
+        line->job.end_left_behind = true;
+        return true;
+    case 'q':
+        line->job.quiet = true;
+        return true;
+    case UMA_OPTION_ROOT:
+        line->common.root = optarg;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* GO_ON, or the exit status. */
+static int read_line(int argc, char **argv, struct command_line *line) {
     struct uma_error err = { 0 };
-    bool helper_asked = false;
     optind = 0; /* getopt starts anew; '+': the job's own options are not ours */
     opterr = 0;
     for (int option; (option = getopt_long(argc, argv, "+:qh", options, NULL)) != -1;) {
+        int status = leave(option, argv[optind - 1]);
+        if (status != GO_ON)
+            return status;
         if (empty(option))
-            return wrong_value(options, option, "the name is empty");
-        helper_asked = helper_asked || option == OPTION_WINDOW_HELPER;
-        switch (option) {
-        case OPTION_NAME:
-            o.name = optarg;
-            break;
-        case OPTION_CSV:
-            o.csv = optarg;
-            break;
-        case OPTION_PLAIN:
-            o.plain = true;
-            break;
-        case OPTION_KILL:
-            o.die_with_umactl = true;
-            break;
-        case OPTION_END:
-            o.end_left_behind = true;
-            break;
-        case 'q':
-            o.quiet = true;
-            break;
-        case UMA_OPTION_ROOT:
-            common.root = optarg;
-            break;
-        case OPTION_JSON:
-            return mistake("--json: standard output is the job's; run.json of its record is the document", "");
-        case OPTION_FROM:
-            return mistake("--from: a job starts now, not at a saved reading; umactl require --from asks one what fits", "");
-        case UMA_OPTION_VERSION:
-            return print("umactl " UMACTL_VERSION "\n");
-        case 'h':
-            return print(usage);
-        case ':':
-            return mistake("a value is missing after ", argv[optind - 1]);
-        case '?':
-            return mistake("unknown option ", argv[optind - 1]);
-        default:
-            if (read_value(option, &o, &err) < 0)
-                return wrong_value(options, option, err.text);
-        }
+            return wrong_value(option, "the name is empty");
+        line->helper_asked = line->helper_asked || option == OPTION_WINDOW_HELPER;
+        if (!take_plain(option, line) && read_value(option, &line->job, &err) < 0)
+            return wrong_value(option, err.text);
     }
-    if (optind >= argc)
+    return GO_ON;
+}
+
+/* What does not go together. GO_ON, or the exit status. */
+static int check_line(const struct command_line *line, bool has_job) {
+    const struct uma_job_options *o = &line->job;
+    if (!has_job)
         return mistake("which job? umactl run [OPTION...] -- JOB [ARGUMENT...]", "");
-    if (o.has_wait && o.need.validity != UMA_KNOWN)
+    if (o->has_wait && o->need.validity != UMA_KNOWN)
         return mistake("--wait needs --need: without it there is nothing to wait for", "");
-    if (o.csv && strcmp(o.csv, "-") == 0)
+    if (o->csv && strcmp(o->csv, "-") == 0)
         return mistake("--csv -: standard output is the job's; give a file", "");
-    if (helper_asked && !o.load_window && !o.keep_free)
+    if (line->helper_asked && !o->load_window && !o->keep_free)
         return mistake("--window-helper needs --load-window or --keep-free: without them nothing is evicted", "");
-    if (common.root && !common.root[0])
-        common.root = NULL;
-    o.argv = argv + optind;
-    o.argc = argc - optind;
-    o.observe = uma_command_observe_options(&common);
-    return uma_job_run(&o);
+    return GO_ON;
+}
+
+static int run(int argc, char **argv) {
+    struct command_line line = { .job = { .interval = 1 }, .common = { .root = getenv("UMACTL_ROOT") } };
+    int status = read_line(argc, argv, &line);
+    if (status == GO_ON)
+        status = check_line(&line, optind < argc);
+    if (status != GO_ON)
+        return status;
+    if (line.common.root && !line.common.root[0])
+        line.common.root = NULL;
+    line.job.argv = argv + optind;
+    line.job.argc = argc - optind;
+    line.job.observe = uma_command_observe_options(&line.common);
+    return uma_job_run(&line.job);
 }

@@ -408,8 +408,23 @@ def mistake(args, text):
 
 
 add("--load-window with nonsense: 125", mistake, ["--load-window", "much"], "much")
-add("--load-window 0: 125", mistake, ["--load-window", "0"], "at least 16M")
-add("--keep-free 1M: 125", mistake, ["--keep-free", "1M"], "at least 16M")
+add("--load-window 0: 125", mistake, ["--load-window", "0"], "--load-window: \"0\" is too little, expected at least 4M")
+add("--load-window just under the least: 125", mistake, ["--load-window", "4095K"], "at least 4M")
+add("--keep-free 1M: 125", mistake, ["--keep-free", "1M"], "at least 4M")
+
+
+@case("the least window, and the least to keep free: as cache follow has them")
+def least():
+    with Sandbox() as s:
+        code, _, err = s.run("-q", "--load-window", "4M", "--keep-free", "4M", "--", "true")
+        equal((code, err), (0, b""))
+        equal((s.record()["load"]["window"], s.record()["load"]["keep_free"]), (4 * MIB, 4 * MIB))
+        for option in ("--window", "--keep-free"):
+            child = subprocess.run([UMACTL, "cache", "follow", option, "4095K", "1"], env=s.env(), capture_output=True, check=False)
+            equal(child.returncode, 2)
+            contains(child.stderr.decode(), "at least 4M")
+
+
 add("--window-helper with nonsense: 125", mistake, ["--load-window", "64M", "--window-helper", "maybe"], "auto, always, never")
 add("--window-helper alone: 125", mistake, ["--window-helper", "always"], "--load-window")
 
