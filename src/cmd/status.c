@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/command.h"
 #include "cmd/status.h"
+#include "cmd/status_cache.h"
 
 #include "account/problems.h"
 #include "base/units.h"
@@ -67,23 +68,23 @@ static bool cache_starves(const struct uma_account *account) {
 
 /*
  * Which models fill the cache is asked only when the cache is a problem: at any other moment nobody pays for it. `observer`: NULL for a saved snapshot, which
- * has what it has.
+ * has what it has. `cache`: what was found before, for a status that is shown again.
  */
-static int account_of(struct uma_observer *observer, struct uma_snapshot *snapshot, struct uma_account *ret_account,
-                      struct uma_error *err) {
+static int account_of(struct uma_observer *observer, struct uma_status_cache *cache, struct uma_snapshot *snapshot,
+                      struct uma_account *ret_account, struct uma_error *err) {
     int r = uma_account_build(snapshot, 0, ret_account, err); /* 0: there is no register of reservations yet */
     if (r < 0 || !observer || !cache_starves(ret_account))
         return r;
     uma_account_done(ret_account);
-    r = uma_observer_read_page_cache(observer, PAGE_CACHE_SECONDS, snapshot, err);
+    r = uma_status_cache_read(cache, observer, PAGE_CACHE_SECONDS, uma_monotonic_ns(), snapshot, err);
     return r < 0 ? r : uma_account_build(snapshot, 0, ret_account, err);
 }
 
 /* Account and render one snapshot. *ret_known: whether MemTotal was there. */
-static int render(const struct options *options, struct uma_observer *observer, struct uma_snapshot *snapshot, struct uma_text *text,
-                  bool *ret_known, struct uma_error *err) {
+static int render(const struct options *options, struct uma_observer *observer, struct uma_status_cache *cache,
+                  struct uma_snapshot *snapshot, struct uma_text *text, bool *ret_known, struct uma_error *err) {
     struct uma_account account;
-    int r = account_of(observer, snapshot, &account, err);
+    int r = account_of(observer, cache, snapshot, &account, err);
     if (r < 0)
         return r;
     make_text(text, options, snapshot, &account);
@@ -97,7 +98,7 @@ static int render_file(const struct options *options, struct uma_text *text, boo
     int r = uma_command_snapshot_take(&options->common, UMA_READ_ALL, &snapshot, err);
     if (r < 0)
         return r;
-    r = render(options, NULL, &snapshot, text, ret_known, err);
+    r = render(options, NULL, NULL, &snapshot, text, ret_known, err);
     uma_snapshot_done(&snapshot);
     return r;
 }
@@ -109,13 +110,15 @@ static int render_machine(const struct options *options, struct uma_text *text, 
     if (r < 0)
         return r;
     struct uma_snapshot snapshot;
+    struct uma_status_cache cache = { 0 };
     r = uma_snapshot_init(&snapshot);
     if (r < 0)
         (void)uma_error_set(err, -r, "taking a snapshot");
     else {
         r = uma_observer_read(observer, UMA_READ_ALL, &snapshot, err);
         if (r >= 0)
-            r = render(options, observer, &snapshot, text, ret_known, err);
+            r = render(options, observer, &cache, &snapshot, text, ret_known, err);
+        uma_status_cache_done(&cache);
         uma_snapshot_done(&snapshot);
     }
     (void)uma_observer_close(observer);
@@ -162,7 +165,8 @@ static void sleep_until_next(int64_t *tick, int64_t interval) {
         (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-static int watch_loop(const struct options *options, struct uma_observer *observer, struct uma_snapshot *snapshot) {
+static int watch_loop(const struct options *options, struct uma_observer *observer, struct uma_status_cache *cache,
+                      struct uma_snapshot *snapshot) {
     bool terminal = isatty(STDOUT_FILENO) == 1 && !options->common.json, known = true;
     int64_t tick = uma_monotonic_ns();
     for (bool first = true; !stop_asked; first = false) {
@@ -170,7 +174,7 @@ static int watch_loop(const struct options *options, struct uma_observer *observ
         _cleanup_text_ struct uma_text text = { 0 }, out = { 0 };
         int r = uma_observer_read(observer, UMA_READ_ALL, snapshot, &err);
         if (r >= 0)
-            r = render(options, observer, snapshot, &text, &known, &err);
+            r = render(options, observer, cache, snapshot, &text, &known, &err);
         if (r < 0)
             return uma_command_fail("status", UMA_EXIT_UNKNOWN, &err);
         if (terminal)
@@ -208,7 +212,9 @@ static int watch(const struct options *options) {
         (void)uma_error_set(&err, -r, "taking a snapshot");
         (void)uma_command_fail("status", UMA_EXIT_UNKNOWN, &err);
     } else {
-        status = watch_loop(options, observer, &snapshot);
+        struct uma_status_cache cache = { 0 };
+        status = watch_loop(options, observer, &cache, &snapshot);
+        uma_status_cache_done(&cache);
         uma_snapshot_done(&snapshot);
     }
     (void)uma_observer_close(observer);
