@@ -186,12 +186,12 @@ size_t uma_text_copy_plain(char *buffer, size_t size, const char *s) {
     return n;
 }
 
-size_t uma_text_columns(const char *s) {
-    size_t n = strlen(s), columns = 0;
+size_t uma_text_columns(const char *escaped) {
+    size_t n = strlen(escaped), columns = 0;
     for (size_t i = 0; i < n;) {
         char unit[12];
         size_t w;
-        i += next_unit(s + i, n - i, true, unit, &w);
+        i += next_unit(escaped + i, n - i, true, unit, &w);
         columns += w;
     }
     return columns;

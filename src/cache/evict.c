@@ -204,9 +204,9 @@ static int name_path(const char *path, char **ret_real, bool *ret_is_word, struc
             *ret_is_word = true;
         }
     }
-    if (failure) {
+    if (failure || !real) {
         free(real);
-        return uma_error_set(err, failure, "%s", path);
+        return uma_error_set(err, failure ? failure : ENOENT, "%s", path);
     }
     *ret_real = real;
     return 0;
@@ -235,7 +235,7 @@ int uma_eviction_path(struct uma_eviction *e, const char *path, const struct uma
     _cleanup_free_
     char *real = NULL;
     int r = name_path(path, &real, &is_word, err);
-    if (r < 0)
+    if (r < 0 || !real)
         return r;
     struct tree tree = { e, err };
     struct uma_walk walk = { .mounts = mounts, .each = evict_entry, .stop = walk_stop, .userdata = &tree };
