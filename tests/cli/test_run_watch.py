@@ -2,8 +2,6 @@
 """umactl run: the gate, the CSV, GPU and heat through a fake NVML, and what watching costs."""
 
 import csv
-import datetime
-import json
 import os
 import re
 import signal
