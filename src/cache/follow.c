@@ -19,6 +19,8 @@ enum { TICK_LEAST_MS = 5, TICK_MOST_MS = 50, TICK_AWAKE_MS = 20 };
 enum { TICK_WINDOW_SHARE = 8 };
 /* Whether loading is over is asked four times a second: it takes seconds to be. */
 #define JUDGE_EVERY_NS (INT64_C(250) * 1000000)
+/* Programs open their weights seconds or minutes after they started; who watches is told once what is waited for. */
+#define WAITING_NS (INT64_C(2) * UMA_SECOND_NS)
 /* Half a million mappings of a process, at some 200 bytes each, and the tables of mounts. */
 #define ARENA_MAX (256 * UMA_MIB)
 
@@ -28,8 +30,10 @@ void uma_follow_tell(struct uma_follower *f, const char *format, ...) {
     va_start(ap, format);
     (void)vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    if (!f->report.note[0])
-        (void)memcpy(f->report.note, text, sizeof text);
+    char *note = f->report.note;
+    size_t have = strlen(note), length = strlen(text), gap = have ? strlen("; ") : 0;
+    if (have + gap + length < sizeof f->report.note) /* what does not fit whole was told at least */
+        (void)stpcpy(gap ? stpcpy(note + have, "; ") : note, text);
     if (f->options->tell)
         f->options->tell(f->options->userdata, text);
 }
@@ -168,7 +172,25 @@ static void finish(struct uma_follower *f) {
     f->mounts_arena = uma_arena_free(f->mounts_arena);
 }
 
+/* The end says it when the job goes on; when the job ended first, or there were other files as well, the note does. */
+static void tell_in_place(struct uma_follower *f, enum uma_follow_end end) {
+    const struct uma_followed *first = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < f->n_files && end != UMA_FOLLOW_IN_PLACE; i++)
+        if (!f->files[i]->ignored && f->files[i]->state->in_place) {
+            first = first ? first : f->files[i];
+            n++;
+        }
+    if (n == 1)
+        uma_follow_tell(f, "%.150s: the job read again what was evicted: it is used where it lies, and was left alone", first->shown);
+    else if (n)
+        uma_follow_tell(f,
+                        "%.120s and %zu more files: the job read again what was evicted: they are used where they lie, and were left alone",
+                        first->shown, n - 1);
+}
+
 static void sum_up(struct uma_follower *f, enum uma_follow_end end) {
+    tell_in_place(f, end);
     struct uma_follow_report *report = &f->report;
     for (size_t i = 0; i < f->n_files; i++) {
         const struct uma_followed *file = f->files[i];
@@ -184,6 +206,16 @@ static void sum_up(struct uma_follower *f, enum uma_follow_end end) {
     report->seconds = (double)(uma_monotonic_ns() - f->began_ns) / (double)UMA_SECOND_NS;
 }
 
+static void tell_waiting(struct uma_follower *f) {
+    if (f->told_waiting || !f->options->waiting || f->now_ns - f->began_ns < WAITING_NS)
+        return;
+    f->told_waiting = true;
+    for (size_t i = 0; i < f->n_files; i++)
+        if (!f->files[i]->ignored)
+            return;
+    f->options->waiting(f->options->userdata);
+}
+
 static enum uma_follow_end loop(struct uma_follower *f) {
     int wait_ms = TICK_LEAST_MS;
     int64_t before = uma_monotonic_ns();
@@ -194,6 +226,7 @@ static enum uma_follow_end loop(struct uma_follower *f) {
             return UMA_FOLLOW_EXITED;
         if (f->options->stop && f->options->stop(f->options->userdata))
             return UMA_FOLLOW_STOPPED;
+        tell_waiting(f);
         if (f->now_ns >= f->judged_ns) {
             f->judged_ns = f->now_ns + JUDGE_EVERY_NS;
             switch (judge(f)) {

@@ -47,6 +47,7 @@ struct uma_follow_options {
     size_t n_paths;
     bool (*stop)(void *userdata);                   /* asked at every tick: end now, with a report; NULL */
     void (*tell)(void *userdata, const char *text); /* one line, something a person should know (a right that is missing); NULL */
+    void (*waiting)(void *userdata); /* once, when two seconds have gone by and the job has opened no weight file yet; NULL */
     void *userdata;
 };
 
@@ -75,6 +76,6 @@ struct uma_follow_report {
     char note[256];              /* what could not be done and why, or "" */
 };
 
-/* Blocks until the end. Call it in a thread with all signals blocked, or alone. */
+/* Blocks until the end. -ESRCH: no such process; -EINVAL: it is this one, or a thread of the kernel, which load nothing. Call it in a thread with all signals blocked, or alone. */
 int uma_follow(const struct uma_follow_options *options, struct uma_follow_report *ret_report, struct uma_error *err);
 const char *uma_follow_end_name(enum uma_follow_end end); /* "loaded" */

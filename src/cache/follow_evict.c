@@ -179,11 +179,12 @@ static uint64_t mapped_parts(struct uma_follower *f, const struct uma_followed *
 static void tell_why_stuck(struct uma_follower *f, const struct uma_followed *file, unsigned mappers) {
     if (mappers > 1 && !f->told_shared) {
         f->told_shared = true;
-        uma_follow_tell(f, "%s: two processes map it, and the kernel pages out only what one maps: it stays until one of them unmaps it",
+        uma_follow_tell(f,
+                        "%.100s: two processes map it, and the kernel pages out only what one maps: it stays until one of them unmaps it",
                         file->shown);
     } else if (!file->owned && !f->told_owner) {
         f->told_owner = true;
-        uma_follow_tell(f, "%s: this user neither owns nor may write it, so the kernel does not page it out: what is mapped stays",
+        uma_follow_tell(f, "%.100s: this user neither owns nor may write it, so the kernel does not page it out: what is mapped stays",
                         file->shown);
     }
 }

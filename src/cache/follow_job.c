@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cache/follow_parts.h"
 #include "observe/lines.h"
+#include "observe/process.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -95,11 +96,28 @@ static bool has_ended(const struct uma_follow_process *process) {
     return poll(&poll_fd, 1, 0) > 0;
 }
 
+/* 0, or why following that process would wait for nothing for ever. */
+static int refuse(const struct uma_follower *f, struct uma_error *err) {
+    pid_t pid = f->options->pid;
+    if (pid == getpid())
+        return uma_error_text(err, EINVAL, "process %d is umactl itself, which loads no weights", (int)pid);
+    _cleanup_close_ int fd = open_proc(pid, "stat");
+    char text[SMALL_FILE_MAX];
+    ssize_t n = fd < 0 ? -1 : read_small(fd, text);
+    struct uma_process process = { 0 };
+    if (n > 0 && uma_process_stat_parse(text, (size_t)n, "stat", f->arena, &process, NULL) >= 0 && process.kernel_thread)
+        return uma_error_text(err, EINVAL, "process %d is a thread of the kernel, which loads no weights", (int)pid);
+    return 0;
+}
+
 int uma_follow_job_begin(struct uma_follower *f, struct uma_error *err) {
     f->processes = calloc(UMA_FOLLOW_PROCESSES_MAX, sizeof *f->processes);
     if (!f->processes)
         return uma_error_set(err, ENOMEM, "following a job");
-    int r = add(f, f->options->pid);
+    int r = refuse(f, err);
+    if (r < 0)
+        return r;
+    r = add(f, f->options->pid);
     if (r < 0)
         return uma_error_set(err, -r, "process %d", (int)f->options->pid);
     uma_follow_job_list(f);
@@ -121,7 +139,8 @@ static void add_children(struct uma_follower *f, const char *path) {
         const char *after = uma_parse_u64(at, end, &pid);
         if (!after)
             return;
-        if (pid > 0 && pid <= INT32_MAX && !find(f, (pid_t)pid))
+        /* This program too may be a child of the job: of a shell that is followed. It has every weight file open. */
+        if (pid > 0 && pid <= INT32_MAX && (pid_t)pid != getpid() && !find(f, (pid_t)pid))
             (void)add(f, (pid_t)pid);
         at = after + strspn(after, " \n");
     }

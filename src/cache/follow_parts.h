@@ -116,7 +116,7 @@ struct uma_follower {
     uint64_t grown; /* bytes newly seen read in this tick */
     uint64_t free;  /* MemFree */
     int meminfo;
-    bool told_rights, told_owner, told_shared;
+    bool told_rights, told_owner, told_shared, told_waiting;
     int64_t unread_ns;
     struct uma_follow_others *others; /* NULL: not needed yet */
 };

@@ -6,15 +6,18 @@
 #include "cmd/cache.h"
 #include "cmd/layout.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "usage: umactl cache follow PID [--window N] [--keep-free N] [OPTION...]\n"
     "\n"
     "While process PID and its descendants load a model, evict what they have already copied of its weight files, so that the page cache does\n"
     "not hold the model a second time. Ends by itself when loading is over, and says what it did. The job is not changed or stopped.\n"
+    "Until the job opens a file of weights it is waited for; after two seconds that is said once.\n"
     "\n"
     "      --window N       bytes of copied weights that may stay in the page cache (default 256M; with --keep-free alone: all)\n"
     "      --keep-free N    when free memory (MemFree) is below N, evict the least valuable weights first: files that nobody has open,\n"
@@ -27,7 +30,8 @@ static const char usage[] =
     "\n"
     "Mapped weights of another process are paged out with CAP_SYS_NICE only; `umactl run --load-window` does it from inside the job.\n"
     "\n"
-    "Exit status: 0 it followed, 1 there is no such process, 2 usage, 3 it could not follow, 130 ended by Ctrl-C (the report is printed).\n";
+    "Exit status: 0 it followed, 1 there is no such process, 2 usage, or a process that loads nothing (umactl itself, a thread of\n"
+    "the kernel), 3 it could not follow, 130 ended by Ctrl-C (the report is printed).\n";
 
 #define WINDOW_DEFAULT (256 * UMA_MIB)
 
@@ -144,6 +148,20 @@ static void tell(void *userdata, const char *text) {
     (void)uma_command_fail(uma_command_cache_follow.name, 0, &err);
 }
 
+/* "waiting for pid 5 (python3) to open a weight file; Ctrl-C ends". The name is the process's own choice; printing escapes it. */
+static void tell_waiting(void *userdata) {
+    const struct options *options = userdata;
+    char path[48], name[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)options->follow.pid);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, name, sizeof name - 1);
+    name[n > 0 ? n - (name[n - 1] == '\n') : 0] = '\0';
+    struct uma_error err = { 0 };
+    (void)snprintf(err.text, sizeof err.text, "waiting for pid %d%s%s%s to open a weight file; Ctrl-C ends", (int)options->follow.pid,
+                   *name ? " (" : "", name, *name ? ")" : "");
+    (void)uma_command_fail(uma_command_cache_follow.name, 0, &err);
+}
+
 static int size_of(const char *value, uint64_t *ret_bytes) {
     struct uma_error err = { 0 };
     return uma_follow_size_parse(value, ret_bytes, &err) < 0 ? uma_command_usage_error(&uma_command_cache_follow, "%s", err.text) : 0;
@@ -199,7 +217,12 @@ static int read_options(struct options *options, int argc, char **argv, bool *re
         return uma_command_usage_error(&uma_command_cache_follow, "\"%.64s\" is not the number of a process", argv[optind]);
     if (optind + 1 < argc)
         return uma_command_usage_error(&uma_command_cache_follow, "unexpected argument \"%.64s\"", argv[optind + 1]);
+    if (options->common.root)
+        return uma_command_usage_error(&uma_command_cache_follow,
+                                       "UMACTL_ROOT names another machine than this one, which is the one that would be changed");
     options->follow.pid = (pid_t)pid;
+    options->follow.userdata = options;
+    options->follow.waiting = options->quiet ? NULL : tell_waiting;
     if (!options->follow.window && !options->follow.keep_free)
         options->follow.window = WINDOW_DEFAULT;
     *ret_done = false;
@@ -218,7 +241,11 @@ static int run(int argc, char **argv) {
     struct uma_error err = { 0 };
     int r = uma_follow(&options.follow, &report, &err);
     if (r < 0)
-        return uma_command_fail(uma_command_cache_follow.name, r == -ESRCH ? UMA_EXIT_NO : UMA_EXIT_UNKNOWN, &err);
+        return uma_command_fail(uma_command_cache_follow.name,
+                                r == -ESRCH    ? UMA_EXIT_NO
+                                : r == -EINVAL ? UMA_EXIT_USAGE
+                                               : UMA_EXIT_UNKNOWN,
+                                &err);
     _cleanup_text_ struct uma_text text = { 0 };
     if (options.common.json)
         answer_json(&text, &options, &report);

@@ -179,6 +179,52 @@ def test_no_such_process():
     assert answer.returncode == 1 and str(job.pid).encode() in answer.stderr, answer
 
 
+def test_refused_processes():
+    """What never loads anything: a kernel thread, umactl itself; and another machine than this one."""
+    kernel = next((int(p) for p in os.listdir("/proc") if p.isdigit() and int(open(f"/proc/{p}/stat", encoding="latin-1").read().rsplit(")", 1)[1].split()[6])
+                   & 0x200000), None)
+    asked = [(["sh", "-c", f'exec "{Loaded.umactl}" cache follow $$'], {}, b"is umactl itself"),
+             ([Loaded.umactl, "cache", "follow", str(os.getpid())], {"UMACTL_ROOT": "/"}, b"UMACTL_ROOT names another machine")]
+    if kernel:
+        asked.append(([Loaded.umactl, "cache", "follow", str(kernel)], {}, b"thread of the kernel"))
+    for argv, environment, said in asked:
+        answer = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20, check=False, env={**os.environ, **environment})
+        assert answer.returncode == 2 and said in answer.stderr and not answer.stdout, answer
+
+
+def test_waiting():
+    """It is said once what is waited for, with the name that the process gave itself made harmless; not with --quiet."""
+    own = "import sys; open('/proc/self/comm', 'w').write('a\\033[1mb'); print(flush=True); sys.stdin.read()"
+    for quiet in ([], ["--quiet"]):
+        with subprocess.Popen([sys.executable, "-c", own], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+            job.stdout.readline()
+            with subprocess.Popen([Loaded.umactl, "cache", "follow", str(job.pid), *quiet], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follow:
+                time.sleep(2.8)
+                job.stdin.close()
+                out, err = follow.communicate(timeout=20)
+            assert follow.returncode == 0, (follow.returncode, out, err)
+            assert err.count(f"waiting for pid {job.pid} (a".encode()) == (not quiet) and b"\033" not in err, err
+
+
+def test_in_place_and_ended():
+    """The job was given up on, and ended before anybody could say so: the report does."""
+    loaded = Loaded("inplace", Loaded.file, True, stop=lambda job: (time.sleep(0.9), job.kill()))
+    loaded.need(end="exited")
+    assert "used where it lies" in loaded.report["note"] and "used where it lies" in loaded.errors, loaded.report
+
+
+def test_follows_its_parent():
+    """A shell that starts a loader of a part, and the follower of itself: its own descriptor of the file does not make the job have it open."""
+    part = ("import time; f = open(%r, 'rb', 0); time.sleep(0.5); [(f.read(1 << 20), time.sleep(0.005)) for _ in range(96)]; f.close(); time.sleep(15)"
+            % Loaded.file)
+    prepare(Loaded.file, False)
+    with subprocess.Popen(["sh", "-c", f'"{sys.executable}" -c "{part}" & "{Loaded.umactl}" cache follow $$ --json; kill $!'],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shell:
+        out = shell.communicate(timeout=60)[0]
+    report = json.loads(out)
+    assert report["end"] == "loaded" and report["seconds"] < 14, report
+
+
 def test_interrupted():
     with subprocess.Popen(["sleep", "60"]) as job:
         with subprocess.Popen([Loaded.umactl, "cache", "follow", str(job.pid), "--json"], stdout=subprocess.PIPE) as follow:
@@ -222,6 +268,10 @@ CASES = [
     ("another user, root's process", test_another_users_process),
     ("the job is killed", test_job_killed),
     ("no such process", test_no_such_process),
+    ("what loads nothing is refused", test_refused_processes),
+    ("what is waited for is said once", test_waiting),
+    ("used in place by a job that then ends", test_in_place_and_ended),
+    ("a follower that is a child of the job", test_follows_its_parent),
     ("SIGINT", test_interrupted),
     ("free memory is kept", test_keep_free),
 ]
