@@ -73,10 +73,12 @@ static int read_whole(int fd, unsigned char *bytes, size_t size, size_t *ret_len
 }
 
 static int check(const char *path, struct uma_error *err) {
-    static const char *const whats[] = { [UMA_WINDOW_LIBRARY_NOT_ELF] = "it is no library",
-                                         [UMA_WINDOW_LIBRARY_FOREIGN] = "it is for another kind of machine",
-                                         [UMA_WINDOW_LIBRARY_NOT_HELPER] = "it is not umactl's helper (" LIBRARY ")",
-                                         [UMA_WINDOW_LIBRARY_VERSION] = "it is the helper of another version of umactl" };
+    static const char *const whats[] = {
+        [UMA_WINDOW_LIBRARY_NOT_ELF] = "it is no library",
+        [UMA_WINDOW_LIBRARY_FOREIGN] = "it is for another kind of machine",
+        [UMA_WINDOW_LIBRARY_VERSION] = "it is the helper of another version of umactl",
+        [UMA_WINDOW_LIBRARY_NOT_HELPER] = "it is not umactl's helper (libuma-window.so)",
+    };
     struct stat st;
     size_t length = 0;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
