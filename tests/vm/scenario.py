@@ -3,7 +3,7 @@
 
 scenarios/NAME.sh begins with a comment that says what it shows, and lines "#: KEY VALUE":
   #: memory 512M          of the guest (default 512M)
-  #: disk 600M [RATE]     an empty ext4 on /disk, at most RATE bytes a second (K, M, G)
+  #: disk 600M [RATE]     an empty ext4 on /disk, read with at most RATE bytes a second (K, M, G)
   #: bound 60             seconds of wall time after which the guest is killed (default 60)
   #: processors 2         (default 2)
   #: needs NAME[=PLACE]   a program or library that was built here: found in the folders given with --programs, put to /bin/NAME or PLACE with the

@@ -6,7 +6,7 @@
  *   step    one allocation (default 8M)
  *   order   the blocks that it asks for first (default 9)
  *   limit   what it wants in all (default: everything)
- *   stay    how long it keeps what it has after the first failure, trying again ten times a second (default 0)
+ *   stay    how long it keeps what it has, after its limit or the first failure (then trying again ten times a second) (default 0)
  * The last line on stdout: "took=BYTES failures=N error=TEXT seconds=S lowest_available=BYTES lowest_free=BYTES". Exit status 0 when it got its
  * limit, 3 when it was told that there is no more.
  */
@@ -96,6 +96,7 @@ static void take_all(int fd, int meminfo, const struct greed *g, struct course *
         if (g->rate)
             pause_for(start + (double)c->took / (double)(g->rate << 20) - now());
     }
+    pause_for((double)g->stay);
 }
 
 int main(int argc, char **argv) {

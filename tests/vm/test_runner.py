@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The runner's own parts, without a guest: the archive, the report, what a scenario may say, and QEMU's end in every case."""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, HERE)
+import guest  # noqa: E402
+import initramfs  # noqa: E402
+import kernel_packages  # noqa: E402
+import scenario  # noqa: E402
+
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def read_newc(data):
+    """name -> (mode, content), read back by the format's description."""
+    found, at = {}, 0
+    while True:
+        assert data[at:at + 6] == b"070701", data[at:at + 6]
+        fields = [int(data[at + 6 + 8 * i:at + 14 + 8 * i], 16) for i in range(13)]
+        name = data[at + 110:at + 110 + fields[11] - 1].decode()
+        start = (at + 110 + fields[11] + 3) // 4 * 4
+        if name == "TRAILER!!!":
+            return found
+        found[name] = (fields[1], data[start:start + fields[6]])
+        at = (start + fields[6] + 3) // 4 * 4
+
+
+@case
+def the_archive_holds_files_folders_and_devices(folder):
+    archive = initramfs.Archive()
+    archive.file("/a/b/c", b"12345", 0o644)
+    archive.file("/a/b/c", b"second", 0o644)  # the first one stays
+    archive.character_device("/dev/null", 1, 3)
+    archive.write(os.path.join(folder, "initrd"))
+    with open(os.path.join(folder, "initrd"), "rb") as file:
+        data = file.read()
+    found = read_newc(data)
+    assert found == {"a": (0o40755, b""), "a/b": (0o40755, b""), "a/b/c": (0o100644, b"12345"), "dev": (0o40755, b""), "dev/null": (0o20600, b"")}, found
+    assert len(data) % 512 == 0
+
+
+@case
+def a_dynamic_program_comes_with_its_libraries(folder):
+    archive = initramfs.Archive()
+    archive.program("/bin/python", os.path.realpath(sys.executable))
+    archive.write(os.path.join(folder, "initrd"))
+    with open(os.path.join(folder, "initrd"), "rb") as file:
+        names = read_newc(file.read())
+    assert any("/libc.so" in name for name in names), names.keys()
+    assert any("ld-linux" in name or "/ld-" in name for name in names), names.keys()
+
+
+def outcome_of(*chunks):
+    outcome, said = guest.Outcome(), []
+    reader = guest._Reader(outcome, lambda marker, text: said.append((marker, text)))
+    for chunk in chunks:
+        reader.take_report(chunk)
+    return outcome, said
+
+
+@case
+def the_report_is_read_by_lines_however_they_come(folder):
+    outcome, said = outcome_of(b"@beat 1.500 2048 10", b"24\n@ok a b\r\n@not ok c\nnoise\n@beat x\n@result n 1\n@resu", b"lt n 2\n@skip d # why\n@end 0\n@note half")
+    assert said == [("ok", "a b"), ("not ok", "c"), ("result", "n 1"), ("result", "n 2"), ("skip", "d # why")], said
+    assert [beat[1:] for beat in outcome.beats] == [(1.5, 2048 << 10, 1024 << 10)], outcome.beats
+    assert outcome.status == 0 and outcome.results("n") == ["1", "2"] and outcome.number("n") == 2 and outcome.number("m") is None
+    assert outcome.lowest_available() == 2048 << 10
+
+
+@case
+def a_gap_is_time_between_heartbeats_or_before_the_kill(folder):
+    outcome = guest.Outcome()
+    assert outcome.longest_gap() is None and outcome.lowest_available() is None
+    outcome.beats = [(10.0, 1.0, 5, 5), (10.1, 1.1, 5, 5), (12.6, 3.6, 5, 5)]
+    outcome.ended = 30.0
+    assert abs(outcome.longest_gap() - 2.5) < 1e-9
+    outcome.stopped = "it did not end"
+    assert abs(outcome.longest_gap() - 17.4) < 1e-9
+
+
+@case
+def those_that_the_oom_killer_took_are_named(folder):
+    outcome = guest.Outcome()
+    outcome.console = ("[   15.1] Out of memory: Killed process 155 (by stander) total-vm:1kB\nKilled\n"
+                       "[   16.9] Memory cgroup out of memory: Killed process 3 (inside) total-vm:1kB\n"
+                       "[   17.0] Out of memory: Killed process 158 (greedy) total-vm:988kB\n")
+    assert outcome.killed() == ["by stander", "greedy"], outcome.killed()
+
+
+def scenario_of(folder, text):
+    path = os.path.join(folder, "s.sh")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return scenario.find(path)
+
+
+@case
+def a_scenario_says_what_it_wants(folder):
+    s = scenario_of(folder, "#: memory 1G\n#: disk 64M 30M\n#: bound 7\n#: needs pool\n#: needs libx.so=/lib/libx.so\n#: modules loop overlay\n#: kernel a=b\n")
+    assert (s.memory, s.disk, s.disk_rate, s.bound) == (1 << 30, 64 << 20, 30 << 20, 7.0)
+    assert s.needs == [("pool", "/bin/pool"), ("libx.so", "/lib/libx.so")] and s.modules == ["loop", "overlay"] and s.kernel_options.strip() == "a=b"
+    for wrong in ("#: memory much\n", "#: memroy 1G\n", "#: bound soon\n"):
+        try:
+            scenario_of(folder, wrong)
+        except ValueError:
+            continue
+        raise AssertionError(f"taken: {wrong}")
+    try:
+        s.programs([folder])
+    except FileNotFoundError as problem:
+        assert "needs pool" in str(problem)
+    else:
+        raise AssertionError("a program that is not there was found")
+
+
+@case
+def every_scenario_in_the_tree_can_be_read(folder):
+    assert len(scenario.names()) >= 4
+    for name in scenario.names():
+        s = scenario.find(name)
+        assert ("heartbeat", "/bin/heartbeat") in s.needs, name
+        assert s.judge() is None or callable(s.judge())
+
+
+@case
+def the_newest_kernel_of_the_wanted_series_is_first(folder):
+    apt = kernel_packages.Apt(folder)
+    apt._search = lambda: ["linux-image-6.1.0-57-cloud-amd64", "linux-image-6.12.9+deb12-cloud-amd64", "linux-image-6.12.117+deb12-cloud-amd64"]
+    assert [name.split("-")[2] for name in apt.images()] == ["6.12.117+deb12", "6.12.9+deb12", "6.1.0"]
+
+
+def fake_emulator(folder, text):
+    path = os.path.join(folder, "qemu-system-x86_64")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+    return path
+
+
+FOLLOW = """
+import os, signal, subprocess, sys, time
+sys.path.insert(0, {here!r})
+import guest
+class S: bound = {bound}
+ours, theirs = os.pipe()
+start = time.monotonic()
+process = subprocess.Popen([{program!r}, str(theirs)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, pass_fds=[theirs], preexec_fn=guest._dies_with_us)
+os.close(theirs)
+outcome = guest.Outcome()
+try:
+    guest._follow(process, ours, guest._Reader(outcome, lambda *_: None), S, start)
+finally:
+    process.kill()
+    process.wait()
+print(outcome.stopped)
+"""
+
+
+@case
+def an_emulator_without_an_end_is_killed_at_the_bound(folder):
+    program = fake_emulator(folder, 'echo "@beat 1.000 1 1" >/dev/fd/$1\nexec sleep 600\n')
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", FOLLOW.format(here=HERE, bound=1, program=program)], stdout=subprocess.PIPE, timeout=60, check=True)
+    assert b"did not end within 1 s" in done.stdout, done.stdout
+    assert time.monotonic() - start < 30
+
+
+@case
+def a_report_without_an_end_is_cut_off(folder):
+    program = fake_emulator(folder, "exec yes '@note more and more and more of it' >/dev/fd/$1\n")
+    done = subprocess.run([sys.executable, "-c", FOLLOW.format(here=HERE, bound=50, program=program)], stdout=subprocess.PIPE, timeout=120, check=True)
+    assert b"no end" in done.stdout, done.stdout
+
+
+@case
+def the_emulator_ends_with_its_runner(folder):
+    program = fake_emulator(folder, f'echo $$ >{folder}/pid\nexec sleep 600\n')
+    for how in (signal.SIGINT, signal.SIGKILL):
+        runner = subprocess.Popen([sys.executable, "-c", FOLLOW.format(here=HERE, bound=500, program=program)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        pid, deadline = None, time.monotonic() + 30
+        while not pid and time.monotonic() < deadline:
+            time.sleep(0.05)
+            if os.path.exists(f"{folder}/pid"):
+                with open(f"{folder}/pid", encoding="ascii") as file:
+                    pid = file.read().strip()
+        runner.send_signal(how)
+        runner.wait(timeout=30)
+        while os.path.exists(f"/proc/{pid}/exe") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        try:
+            alive = "sleep" in os.readlink(f"/proc/{pid}/exe")
+        except OSError:
+            alive = False
+        assert not alive, f"alive after {how}"
+        os.unlink(f"{folder}/pid")
+
+
+def main():
+    failed = 0
+    print(f"1..{len(CASES)}")
+    for number, function in enumerate(CASES, 1):
+        name = function.__name__.replace("_", " ")
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                function(folder)
+                print(f"ok {number} - {name}", flush=True)
+            except Exception:  # every failure is a test's result
+                failed += 1
+                for line in traceback.format_exc().splitlines():
+                    print(f"# {line}")
+                print(f"not ok {number} - {name}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
