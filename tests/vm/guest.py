@@ -135,9 +135,9 @@ def _pack(scenario, kernel, module, programs, variables, path):
     archive.file("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n", 0o644)
     archive.file("/etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644)
     archive.program("/bin/busybox", find_busybox())
-    for name in ("init", "lib.sh"):
+    for name, place in (("init", "/init"), ("lib.sh", "/lib.sh"), ("job", "/bin/job")):
         with open(os.path.join(HERE, name), "rb") as file:
-            archive.file("/" + name, file.read())
+            archive.file(place, file.read())
     with open(scenario.path, "rb") as file:
         archive.file("/scenario.sh", file.read())
     assignments = (f"export {name}={shlex.quote(value)}\n" for name, _, value in (variable.partition("=") for variable in variables))
