@@ -155,6 +155,7 @@ FOLLOW = """
 import os, signal, subprocess, sys, time
 sys.path.insert(0, {here!r})
 import guest
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us without
 class S: bound = {bound}
 ours, theirs = os.pipe()
 start = time.monotonic()
