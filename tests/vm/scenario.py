@@ -7,7 +7,7 @@ scenarios/NAME.sh begins with a comment that says what it shows, and lines "#: K
   #: bound 60             seconds of wall time after which the guest is killed (default 60)
   #: processors 2         (default 2)
   #: needs NAME[=PLACE]   a program or library that was built here: found in the folders given with --programs, put to /bin/NAME or PLACE with the
-                          libraries that it is linked with; as many lines as needed
+                          libraries that it is linked with; as many lines as needed (heartbeat is always there)
   #: modules NAME...      of the guest's kernel, loaded before the script starts
   #: kernel OPTION...     for the kernel's command line
 Beside it, scenarios/NAME.py can hold judge(outcome, tap): checks of what only the outside knows (guest.Outcome): tap.check(passed, text),
@@ -27,7 +27,7 @@ class Scenario:
         self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
         self.memory, self.bound, self.processors = 512 << 20, 60.0, 2
         self.disk = self.disk_rate = 0
-        self.needs, self.modules, self.kernel_options = [], [], ""
+        self.needs, self.modules, self.kernel_options = [("heartbeat", "/bin/heartbeat")], [], ""
         with open(path, encoding="utf-8") as file:
             for key, value in re.findall(r"^#: (\w+) +(.*?)\s*$", file.read(), re.M):
                 self._take(key, value)

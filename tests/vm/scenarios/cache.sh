@@ -4,7 +4,6 @@
 # shellcheck shell=sh disable=SC1091
 #: memory 512M
 #: disk 600M
-#: needs heartbeat
 #: needs pool
 #: needs cached
 . /lib.sh

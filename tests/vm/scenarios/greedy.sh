@@ -5,7 +5,6 @@
 #: memory 512M
 #: disk 64M
 #: bound 60
-#: needs heartbeat
 #: needs greedy
 #: needs bystander
 . /lib.sh

@@ -3,7 +3,6 @@
 # shellcheck shell=sh disable=SC1091
 #: memory 512M
 #: disk 64M
-#: needs heartbeat
 #: needs cached
 . /lib.sh
 

@@ -3,7 +3,6 @@
 # page pools when the kernel asks. A killed process leaves nothing.
 # shellcheck shell=sh disable=SC1091,SC2086
 #: memory 512M
-#: needs heartbeat
 #: needs pool
 . /lib.sh
 

@@ -4,7 +4,6 @@
 # shellcheck shell=sh disable=SC1091
 #: memory 512M
 #: bound 600
-#: needs heartbeat
 #: needs pool
 #: needs storm
 . /lib.sh
