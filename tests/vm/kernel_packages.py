@@ -120,9 +120,12 @@ class Kernel:
         self.release, self.root = release, os.path.join(folder, release)
         self.image = os.path.join(self.root, "boot", f"vmlinuz-{release}")
         self.headers = os.path.join(self.root, "usr", "src", f"linux-headers-{release}")
-        self.modules = os.path.join(self.root, "lib", "modules", release)
-        if not os.path.isdir(self.modules):
-            self.modules = os.path.join(self.root, "usr", "lib", "modules", release)
+
+    @property
+    def modules(self):
+        """Newer packages have them below /usr."""
+        places = [os.path.join(self.root, *above, "lib", "modules", self.release) for above in ([], ["usr"])]
+        return next((place for place in places if os.path.isdir(place)), places[0])
 
     def complete(self):
         return os.path.isfile(self.image) and os.path.isdir(self.headers) and os.path.isdir(self.modules)

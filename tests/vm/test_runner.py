@@ -142,6 +142,37 @@ def the_newest_kernel_of_the_wanted_series_is_first(folder):
     assert [name.split("-")[2] for name in apt.images()] == ["6.12.117+deb12", "6.12.9+deb12", "6.1.0"]
 
 
+@case
+def one_kernel_is_downloaded_and_then_kept(folder):
+    asked = []
+
+    class FakeApt(kernel_packages.Apt):
+        def images(self):
+            return ["linux-image-6.12.9-cloud-amd64", "linux-image-6.12.8-cloud-amd64"]
+
+        def packages_of(self, release):
+            return [release]
+
+    def unpack(packages, apt, cache, release):
+        asked.append(release)
+        for path in ("boot", f"usr/src/linux-headers-{release}", f"lib/modules/{release}"):
+            os.makedirs(os.path.join(cache, release, path))
+        with open(os.path.join(cache, release, "boot", f"vmlinuz-{release}"), "w", encoding="ascii"):
+            pass
+
+    kept = kernel_packages.Apt, kernel_packages._unpack, kernel_packages.cache_folder
+    kernel_packages.Apt, kernel_packages._unpack, kernel_packages.cache_folder = FakeApt, unpack, lambda: folder
+    try:
+        for _ in range(2):
+            kernel = kernel_packages.find_kernel()
+            assert kernel.release == "6.12.9-cloud-amd64" and kernel.modules.endswith("/lib/modules/6.12.9-cloud-amd64"), kernel.modules
+        os.utime(os.path.join(folder, "chosen"), (0, 0))  # long ago: the lists are asked, and nothing is downloaded again
+        assert kernel_packages.find_kernel().release == "6.12.9-cloud-amd64"
+    finally:
+        kernel_packages.Apt, kernel_packages._unpack, kernel_packages.cache_folder = kept
+    assert asked == ["6.12.9-cloud-amd64"], asked
+
+
 def fake_emulator(folder, text):
     path = os.path.join(folder, "qemu-system-x86_64")
     with open(path, "w", encoding="utf-8") as file:
