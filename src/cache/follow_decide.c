@@ -11,6 +11,12 @@ enum { AGAIN_SHARE = 10 };
 enum { AGAIN_LEAST_OF_WINDOW = 16, AGAIN_LEAST_CHUNKS = 8 };
 #define AGAIN_LEAST_WITHOUT_WINDOW (16 * UMA_MIB)
 
+/*
+ * A file that is only read must have been asked for a quarter more than it has for each reader: headers are read twice, and the count is of all
+ * that a process reads.
+ */
+enum { ASKED_MORE_SHARE = 4 };
+
 /* More processes read one file in turn, not at once; the bytes of a chunk that they read fit into 32 bits. */
 #define READERS_MAX 1024u
 enum { WINDOW_CHUNKS = 16, FAILURES_MAX = 3, LEFT_SHARE = 8 };
@@ -85,7 +91,13 @@ static void leave_in_place(struct uma_follow_window *window, struct uma_follow_f
         list_remove(window, &file->chunks[i]);
 }
 
+static unsigned readers_of(const struct uma_follow_file *file) {
+    return MIN_OF(MAX_OF(file->readers, 1u), READERS_MAX);
+}
+
 static void judge_reuse(struct uma_follow_window *window, struct uma_follow_file *file) {
+    if (file->by_count && file->asked / readers_of(file) <= file->size + file->size / ASKED_MORE_SHARE)
+        return;
     uint64_t least = window->limit == UINT64_MAX ? AGAIN_LEAST_WITHOUT_WINDOW : window->limit / AGAIN_LEAST_OF_WINDOW;
     least = MAX_OF(least, (uint64_t)window->chunk * AGAIN_LEAST_CHUNKS);
     if (file->pass_again > least && file->pass_again > file->pass_evicted / AGAIN_SHARE)
@@ -119,7 +131,7 @@ uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file
     grown = MIN_OF(grown, length - chunk->held);
     if (grown == 0)
         return 0;
-    uint64_t readable = (uint64_t)length * MIN_OF(MAX_OF(file->readers, 1u), READERS_MAX);
+    uint64_t readable = (uint64_t)length * readers_of(file);
     uint32_t once = length - MIN_OF(chunk->pass, length),
              first = (uint32_t)MIN_OF((uint64_t)grown, readable - MIN_OF(readable, chunk->pass));
     list_remove(window, chunk);
@@ -145,9 +157,25 @@ uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file
     return grown;
 }
 
+void uma_follow_asked(struct uma_follow_file *const *files, size_t n, uint64_t bytes) {
+    bytes = MIN_OF(bytes, UINT64_MAX / 2); /* none reads as much */
+    double sizes = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct uma_follow_file *file = files[i];
+        uint64_t all = file->size * readers_of(file), first = MIN_OF(bytes, all - MIN_OF(all, file->asked));
+        file->asked += first;
+        bytes -= first;
+        sizes += (double)file->size;
+    }
+    for (size_t i = 0; i < n && bytes && sizes > 0; i++) {
+        uint64_t share = (uint64_t)((double)bytes * ((double)files[i]->size / sizes));
+        files[i]->asked = share > UINT64_MAX - files[i]->asked ? UINT64_MAX : files[i]->asked + share;
+    }
+}
+
 void uma_follow_pass(struct uma_follow_window *window, struct uma_follow_file *file) {
     file->in_place = false;
-    file->pass_evicted = file->pass_again = 0;
+    file->pass_evicted = file->pass_again = file->asked = 0;
     file->readers = 0;
     file->front = 0;
     for (size_t i = 0; i < file->n_chunks; i++) {

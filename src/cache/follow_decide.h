@@ -5,6 +5,9 @@
  *
  * Files are cut into chunks. A chunk is untouched, then held (some of it was seen read), then evicted; bytes that are seen in it after it was
  * evicted and that no longer fit into it were read a second time. What was never seen read is never chosen.
+ *
+ * Of a file that is only read, not mapped, nothing but the count of bytes tells: pages that come back may have been read ahead and evicted before the job came to them,
+ * or by somebody else. They are a cost then, and no sign that the file is used where it lies, until more was asked for than it has.
  */
 #pragma once
 
@@ -35,6 +38,8 @@ struct uma_follow_file {
     uint64_t held, read;               /* sums of its chunks */
     uint64_t evicted, again;           /* ever */
     uint64_t pass_evicted, pass_again; /* in this pass: since it was last opened or mapped anew */
+    uint64_t asked;                    /* bytes that reads of it asked for in this pass: uma_follow_asked() */
+    bool by_count;                     /* told by the caller: nobody maps it, so what is read of it is known by that count alone */
     unsigned readers;                  /* processes that read it in this pass, told by the caller: each may read each byte once; 0: one */
     uint64_t stuck;                    /* bytes that would not leave and are not tried any more */
     size_t front;                      /* the chunk that grew last */
@@ -73,6 +78,11 @@ uint32_t uma_follow_chunk_length(const struct uma_follow_window *window, const s
  */
 uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file *file, size_t index, uint32_t bytes, uint32_t low,
                         uint32_t high, int64_t now_ns);
+/*
+ * A process that has these files open asked for `bytes` with read(2) or its kin, of which it is not known from which: from any that was not read once by now, as far as
+ * that goes, and from all by their sizes for the rest. So no file has more than it has bytes before all of them have.
+ */
+void uma_follow_asked(struct uma_follow_file *const *files, size_t n, uint64_t bytes);
 /* The file was opened or mapped again after nobody had it: a new pass over it, which says nothing about whether one pass reads twice. */
 void uma_follow_pass(struct uma_follow_window *window, struct uma_follow_file *file);
 /* It is closed and unmapped, or loading is over: what was stuck is tried again. */

@@ -396,6 +396,7 @@ void uma_follow_files_settle(struct uma_follower *f) {
         }
         file->state->readers = MAX_OF(file->state->readers, file->readers);
         file->state->in_use = used;
+        file->state->by_count = !file->mapped;
         file->was_used = file->was_used || used;
     }
 }

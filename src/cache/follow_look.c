@@ -8,6 +8,7 @@
  * cache): only the count of bytes read tells, and the file's order is assumed, which the window's distance makes safe for loaders that go
  * through a file roughly in order; where it is wrong, pages come back and the file is left alone.
  */
+#include "base/cleanup.h"
 #include "base/units.h"
 #include "cache/follow_parts.h"
 
@@ -180,6 +181,9 @@ static void look_at_position(struct uma_follower *f, struct uma_follow_process *
         from = position - budget;
     saw_range(f, descriptor->file, from, position);
     explain(&process->unexplained_rchar, position - from);
+    uint64_t known = MIN_OF(position - from, process->rchar - process->asked);
+    uma_follow_asked(&descriptor->file->state, 1, known);
+    process->asked += known;
 }
 
 /*
@@ -278,7 +282,25 @@ static void catch_up(struct uma_follower *f, struct uma_follow_process *process,
         file->warm[i / 32] &= ~(UINT32_C(1) << (i % 32));
 }
 
+/* What was asked for since the last look, and moved no position. */
+static void share_asked(struct uma_follow_process *process) {
+    uint64_t bytes = process->rchar - process->asked;
+    if (!bytes)
+        return;
+    process->asked = process->rchar;
+    _cleanup_free_
+    struct uma_follow_file **files = calloc(process->n_descriptors, sizeof *files);
+    if (!files)
+        return; /* it is not concluded then that they are read again */
+    for (size_t i = 0; i < process->n_descriptors; i++)
+        files[i] = process->descriptors[i].file->state;
+    uma_follow_asked(files, process->n_descriptors, bytes);
+}
+
 static void look_read(struct uma_follower *f, struct uma_follow_process *process) {
+    if (!process->n_descriptors || !process->had_descriptors) /* what it read before is of other files, or of an earlier pass */
+        process->asked = process->rchar;
+    process->had_descriptors = process->n_descriptors > 0;
     if (!process->n_descriptors) {
         if (process->fds_fresh)
             process->unexplained_rchar = 0;
@@ -290,6 +312,7 @@ static void look_read(struct uma_follower *f, struct uma_follow_process *process
         if (i < DESCRIPTORS_CHEAP || descriptor->fresh || f->now_ns - descriptor->moved_ns < LATELY_NS || process->fds_fresh)
             look_at_position(f, process, descriptor, budget);
     }
+    share_asked(process);
     bool all_new = true;
     for (size_t i = 0; i < process->n_descriptors && process->unexplained_rchar; i++) {
         struct uma_followed *file = process->descriptors[i].file;
@@ -306,12 +329,12 @@ static void look_read(struct uma_follower *f, struct uma_follow_process *process
         process->unexplained_rchar = 0;
     if (process->unexplained_rchar < tolerance(f))
         return;
-    bool swept = true;
+    bool swept = true, urgent = process->unexplained_rchar > URGENT_TIMES * tolerance(f);
     for (size_t i = 0; i < process->n_descriptors; i++) {
         struct uma_followed *file = process->descriptors[i].file;
         if (file->mapped || !file->warm || file->state->in_place)
             continue;
-        if (!uma_follow_due(&file->sweep, f->now_ns)) {
+        if (!urgent && !uma_follow_due(&file->sweep, f->now_ns)) {
             swept = false;
             continue;
         }

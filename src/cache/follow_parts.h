@@ -58,6 +58,7 @@ struct uma_follow_process {
     uint64_t size, file_rss, anon, shmem; /* bytes, of the last look */
     uint64_t paged_out;                   /* since then, by us: its file_rss is lower by as much */
     uint64_t rchar;
+    uint64_t asked; /* of rchar, what was told of to uma_follow_asked(), or was before there was a file */
     uint64_t unexplained_rss, unexplained_rchar;
     enum uma_follow_right page_out;
     bool blind; /* its page map cannot be opened */
@@ -68,8 +69,9 @@ struct uma_follow_process {
     struct uma_follow_descriptor *descriptors;
     struct uma_follow_limiter maps, fds, sweep;
     int64_t maps_ns, fds_ns, shmem_ns;
-    bool fds_fresh;     /* they were read in this tick */
-    uint64_t maps_size; /* size when maps were last read */
+    bool had_descriptors; /* at the last look */
+    bool fds_fresh;       /* they were read in this tick */
+    uint64_t maps_size;   /* size when maps were last read */
 };
 
 /* One weight file. */

@@ -174,6 +174,79 @@ static void test_readers_of_one_file_read_it_once_each(void **state) {
     uma_follow_file_free(&h.window, file);
 }
 
+/* A file that is only read: each step's bytes are counted, and every fourth chunk lay in memory before, by readahead, and left before the job came to it. */
+static void read_by_count(struct history *h, struct uma_follow_file *file) {
+    for (size_t i = 0; i < file->n_chunks; i++) {
+        if (i % 4 == 0)
+            step(h, file, (i + file->n_chunks / 2) % file->n_chunks);
+        uma_follow_asked(&file, 1, uma_follow_chunk_length(&h->window, file, i));
+        step(h, file, i);
+    }
+}
+
+static void test_what_comes_back_is_no_second_reading(void **state) {
+    (void)state;
+    struct history h;
+    begin(&h, 32 * UMA_MIB);
+    struct uma_follow_file *file = file_new(&h, 1024 * UMA_MIB);
+    file->by_count = true;
+    read_by_count(&h, file);
+    assert_true(file->again >= 224 * UMA_MIB);
+    assert_int_equal(file->asked, file->size);
+    assert_int_equal(file->read, file->size);
+    assert_false(file->in_place);
+    assert_true(h.held_most <= 32 * UMA_MIB); /* and the window was kept all the while */
+    /* A second time: a quarter of it is let pass, more is not. */
+    read_by_count(&h, file);
+    assert_true(file->in_place);
+    assert_true(file->asked > file->size / 4 * 5 && file->asked <= file->size * 2);
+    /* The same of a file that is mapped: page tables tell that it was touched. */
+    uma_follow_pass(&h.window, file);
+    assert_int_equal(file->asked, 0);
+    file->by_count = false;
+    read_by_count(&h, file);
+    assert_true(file->in_place);
+    uma_follow_file_free(&h.window, file);
+}
+
+static void test_readers_may_ask_once_each(void **state) {
+    (void)state;
+    struct history h;
+    begin(&h, 32 * UMA_MIB);
+    struct uma_follow_file *file = file_new(&h, 1024 * UMA_MIB);
+    file->by_count = true;
+    file->readers = 2;
+    read_by_count(&h, file);
+    read_by_count(&h, file);
+    assert_false(file->in_place);
+    read_by_count(&h, file);
+    assert_true(file->in_place);
+    uma_follow_file_free(&h.window, file);
+}
+
+static void test_what_was_asked_is_shared(void **state) {
+    (void)state;
+    struct history h;
+    begin(&h, WINDOW);
+    struct uma_follow_file *files[] = { file_new(&h, 100 * UMA_MIB), file_new(&h, 300 * UMA_MIB) };
+    uma_follow_asked(files, 1, 90 * UMA_MIB); /* read before the second was opened */
+    uma_follow_asked(files, 2, 40 * UMA_MIB);
+    assert_int_equal(files[0]->asked, 100 * UMA_MIB);
+    assert_int_equal(files[1]->asked, 30 * UMA_MIB);
+    uma_follow_asked(files, 2, 270 * UMA_MIB);
+    assert_int_equal(files[0]->asked, 100 * UMA_MIB); /* no more than it has before the other has all */
+    assert_int_equal(files[1]->asked, 300 * UMA_MIB);
+    uma_follow_asked(files, 2, 40 * UMA_MIB);
+    assert_int_equal(files[0]->asked, 110 * UMA_MIB);
+    assert_int_equal(files[1]->asked, 330 * UMA_MIB);
+    uma_follow_asked(files, 0, UMA_MIB);
+    for (int i = 0; i < 4; i++)
+        uma_follow_asked(files, 2, UINT64_MAX);
+    assert_true(files[1]->asked == UINT64_MAX);
+    for (size_t i = 0; i < 2; i++)
+        uma_follow_file_free(&h.window, files[i]);
+}
+
 /* Of a small window, a sixteenth is less than the readahead of one wrong guess. */
 static void test_a_few_chunks_again_are_no_evidence(void **state) {
     (void)state;
@@ -366,6 +439,9 @@ int main(void) {
         cmocka_unit_test(test_two_passes_are_use_in_place),
         cmocka_unit_test(test_a_new_pass_is_judged_anew),
         cmocka_unit_test(test_readers_of_one_file_read_it_once_each),
+        cmocka_unit_test(test_what_comes_back_is_no_second_reading),
+        cmocka_unit_test(test_readers_may_ask_once_each),
+        cmocka_unit_test(test_what_was_asked_is_shared),
         cmocka_unit_test(test_a_few_chunks_again_are_no_evidence),
         cmocka_unit_test(test_what_stayed_is_known),
         cmocka_unit_test(test_parts_of_a_chunk),
