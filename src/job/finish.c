@@ -201,6 +201,7 @@ static void read_after(struct uma_job *job, uint64_t held) {
     size_t length;
     /* a probe that hangs has been told of already: nobody waits for it again */
     unsigned what = UMA_READ_ALL & ~(job->watch.reading.hung ? UMA_READ_GPU : 0u);
+    job->run.unwritten |= UMA_RUN_FILE_AFTER;
     if (uma_snapshot_init(&after) < 0)
         return;
     if (uma_observer_read(job->observer, what, &after, NULL) >= 0) {
@@ -208,8 +209,9 @@ static void read_after(struct uma_job *job, uint64_t held) {
         if (before.validity == UMA_KNOWN && now.validity == UMA_KNOWN)
             job->run.not_returned =
                 (struct uma_i64){ (int64_t)before.value - (int64_t)now.value - (int64_t)held - (int64_t)job->run.files_bytes, UMA_KNOWN };
-        if (job->folder.dir_fd >= 0 && uma_snapshot_format(&after, &text, &length, NULL) >= 0)
-            (void)uma_run_folder_put(&job->folder, "after.json", text, length, false, NULL);
+        if (job->folder.dir_fd >= 0 && uma_snapshot_format(&after, &text, &length, NULL) >= 0 &&
+            uma_run_folder_put(&job->folder, "after.json", text, length, false, NULL) >= 0)
+            job->run.unwritten &= ~(unsigned)UMA_RUN_FILE_AFTER;
     }
     uma_snapshot_done(&after);
 }

@@ -95,13 +95,16 @@ static void open_record(struct uma_job *job) {
     (void)snprintf(path, sizeof(path), "%s/samples.csv", job->folder.path);
     if (uma_csv_open(path, true, &samples, &err) < 0) {
         uma_job_tell("%s; the job runs without it", err.text);
+        job->run.unwritten |= UMA_RUN_FILE_SAMPLES;
     } else {
         job->samples = samples;
         job->watch.samples = &job->samples;
     }
     if (uma_snapshot_format(&job->before, &text, &length, &err) < 0 ||
-        uma_run_folder_put(&job->folder, "before.json", text, length, false, &err) < 0)
+        uma_run_folder_put(&job->folder, "before.json", text, length, false, &err) < 0) {
         uma_job_tell("%s; the job runs without it", err.text);
+        job->run.unwritten |= UMA_RUN_FILE_BEFORE;
+    }
 }
 
 /* Before the first thread, and before the job's environment is made. */

@@ -166,6 +166,21 @@ static void left_behind(struct uma_text *text, const struct uma_run *run) {
     uma_text_char(text, '\n');
 }
 
+/* A folder that is named as the record says what of it is not there, or not all of it. */
+static void record_line(struct uma_text *text, const struct uma_run *run, const char *record) {
+    static const char *const names[] = { "run.json", "before.json", "after.json", "samples.csv", "events.jsonl" };
+    bool any = false;
+    label(text, "record");
+    (void)uma_text_safe(text, record ? record : "none kept", 0);
+    for (unsigned i = 0; record && i < ELEMENTS(names); i++) {
+        if (!(run->unwritten & 1u << i))
+            continue;
+        uma_text_printf(text, "%s%s", any ? ", " : " (incomplete, could not be written: ", names[i]);
+        any = true;
+    }
+    uma_text_append(text, any ? ")\n" : "\n");
+}
+
 void uma_run_summary(const struct uma_run *run, const char *record, struct uma_text *text) {
     uma_text_append(text, "umactl run: ");
     (void)uma_text_safe(text, run->name, 40);
@@ -185,7 +200,5 @@ void uma_run_summary(const struct uma_run *run, const char *record, struct uma_t
     heat(text, run);
     events(text, run);
     left_behind(text, run);
-    label(text, "record");
-    (void)uma_text_safe(text, record ? record : "none kept", 0);
-    uma_text_char(text, '\n');
+    record_line(text, run, record);
 }

@@ -29,7 +29,7 @@ struct entry {
 };
 
 struct uma_tree {
-    int proc_fd;
+    int proc_fd, proc_error; /* why there is none */
     pid_t root_pid, umactl_pid;
     const struct uma_cgroup_scope *scope;
     double ticks_per_second;
@@ -41,9 +41,10 @@ struct uma_tree {
     size_t n_list, n_before, room_list, room_before;
     bool outside; /* one of them has left the job's group, which then does not count all of the job */
     unsigned readings;
-    double share; /* how much of the sum over processes is there once shared pages are counted once */
+    double share;                /* how much of the sum over processes is there once shared pages are counted once */
+    struct uma_u64 proportional; /* sum of the shares, where nothing is in it twice; known only in the reading that read them */
     int64_t share_next_ns;
-    struct uma_high_mark mark; /* of the last reading */
+    uint64_t between; /* highest that the group had when it was looked at since the last reading */
 };
 
 struct uma_tree *uma_tree_new(pid_t root_pid, pid_t umactl_pid, const struct uma_cgroup_scope *scope) {
@@ -51,6 +52,7 @@ struct uma_tree *uma_tree_new(pid_t root_pid, pid_t umactl_pid, const struct uma
     if (!tree)
         return NULL;
     tree->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tree->proc_error = tree->proc_fd < 0 ? errno : 0;
     tree->root_pid = root_pid;
     tree->umactl_pid = umactl_pid;
     tree->scope = scope;
@@ -269,11 +271,32 @@ static uint64_t or_zero(struct uma_u64 v) {
     return v.validity == UMA_KNOWN ? v.value : 0;
 }
 
+static const struct uma_tree_process *find_process(const struct uma_tree *tree, pid_t pid) {
+    for (size_t low = 0, high = tree->n_list; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (tree->list[middle].pid == pid)
+            return &tree->list[middle];
+        if (tree->list[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* Between vfork(2) and exec a child is its parent's memory under another pid, whose pages smaps divides by one. What looks like that is not counted twice. */
+static bool may_be_its_parent(const struct uma_tree *tree, const struct uma_tree_process *p) {
+    const struct uma_tree_process *parent = find_process(tree, p->ppid);
+    uint64_t own = or_zero(p->rss_peak), theirs = parent ? or_zero(parent->rss_peak) : 0;
+    return parent && MAX_OF(own, theirs) - MIN_OF(own, theirs) <= theirs / 50;
+}
+
 /* smaps_rollup gives each page divided by the number of processes that map it. */
 static void read_share(struct uma_tree *tree) {
     int64_t start = uma_monotonic_ns();
-    uint64_t sum = 0, proportional = 0;
+    uint64_t sum = 0, proportional = 0, certain = 0;
     char buffer[FILE_MAX];
+    tree->proportional = (struct uma_u64){ 0 };
     if (tree->n_list < 2) {
         tree->share = 1;
         return;
@@ -302,9 +325,13 @@ static void read_share(struct uma_tree *tree) {
             continue;
         sum += own;
         proportional += kib * UMA_KIB;
+        if (!may_be_its_parent(tree, p))
+            certain += kib * UMA_KIB;
     }
-    if (sum)
+    if (sum) {
         tree->share = fmin(1, (double)proportional / (double)sum);
+        tree->proportional = uma_known_u64(certain);
+    }
     int64_t cost = uma_monotonic_ns() - start;
     tree->share_next_ns = start + MAX_OF(SHARE_INTERVAL_NS, SHARE_COST * cost);
 }
@@ -326,6 +353,40 @@ static uint64_t fall_since_last(const struct uma_tree *tree) {
     return most;
 }
 
+static bool group_counts(const struct uma_cgroup_usage *usage) {
+    return usage->anon.validity == UMA_KNOWN && usage->shmem.validity == UMA_KNOWN;
+}
+
+/* What was there at the highest moment since the last reading: at least, and at most. */
+static void find_peak(struct uma_tree *tree, const struct uma_cgroup_usage *usage, uint64_t fall, struct uma_tree_reading *reading) {
+    struct uma_high_mark mark = { .memory = reading->memory, .between = tree->between, .fall = fall };
+    for (size_t i = 0; i < tree->n_list; i++) {
+        uint64_t own = or_zero(tree->list[i].anon) + or_zero(tree->list[i].shmem);
+        if (own > or_zero(mark.largest))
+            mark.largest = uma_known_u64(own);
+    }
+    mark.counted = tree->proportional;
+    if (group_counts(usage)) {
+        uint64_t counted = usage->anon.value + usage->shmem.value;
+        mark.counted = uma_known_u64(MAX_OF(counted, or_zero(tree->proportional)));
+        if (!tree->outside)
+            mark.group_peak = usage->peak;
+    }
+    reading->memory_peak = uma_high_mark_least(&mark);
+    reading->memory_peak_most = uma_high_mark_most(&mark);
+    reading->group_most = uma_high_mark_group_most(&mark);
+    tree->between = 0;
+}
+
+void uma_tree_look(struct uma_tree *tree) {
+    struct uma_cgroup_usage usage;
+    if (!tree || !tree->scope->memory)
+        return;
+    uma_cgroup_scope_usage(tree->scope, &usage);
+    if (group_counts(&usage))
+        tree->between = MAX_OF(tree->between, usage.anon.value + usage.shmem.value);
+}
+
 static void sum_up(struct uma_tree *tree, struct uma_tree_reading *reading) {
     struct uma_cgroup_usage usage;
     for (size_t i = 0; i < tree->n_list; i++) {
@@ -341,7 +402,7 @@ static void sum_up(struct uma_tree *tree, struct uma_tree_reading *reading) {
     reading->cgroup = usage.current;
     reading->cgroup_peak = usage.peak;
     reading->oom_kill = usage.oom_kill;
-    bool group = usage.anon.validity == UMA_KNOWN && usage.shmem.validity == UMA_KNOWN;
+    bool group = group_counts(&usage);
     uint64_t counted = group ? usage.anon.value + usage.shmem.value : 0;
     if (group && !(tree->outside && reading->anon.validity == UMA_KNOWN)) {
         reading->anon = usage.anon;
@@ -356,20 +417,15 @@ static void sum_up(struct uma_tree *tree, struct uma_tree_reading *reading) {
     uint64_t fall = fall_since_last(tree);
     if (reading->rss.validity == UMA_KNOWN)
         reading->rss_peak = uma_known_u64(reading->rss.value + fall);
-    struct uma_high_mark mark = { .memory = reading->memory, .fall = fall };
-    if (group && !tree->outside) {
-        mark.group = usage.current;
-        mark.group_peak = usage.peak;
-    }
-    uma_high_mark(&tree->mark, &mark, &reading->memory_peak, &reading->memory_peak_most);
-    reading->group_most = uma_high_mark_group_most(&tree->mark, &mark);
-    tree->mark = mark;
+    find_peak(tree, &usage, fall, reading);
 }
 
 int uma_tree_read(struct uma_tree *tree, struct uma_tree_reading *ret_reading, struct uma_error *err) {
     struct uma_tree_reading reading = { 0 };
     if (!tree)
         return uma_error_set(err, ENOMEM, "following the processes of the job");
+    if (tree->proc_fd < 0)
+        return uma_error_set(err, tree->proc_error, "following the processes of the job: opening /proc");
     struct uma_tree_process *array = tree->before;
     size_t room = tree->room_before;
     tree->before = tree->list, tree->n_before = tree->n_list, tree->room_before = tree->room_list;
@@ -377,6 +433,8 @@ int uma_tree_read(struct uma_tree *tree, struct uma_tree_reading *ret_reading, s
     int r = list_pids(tree);
     if (r < 0)
         return uma_error_set(err, -r, "listing /proc");
+    if (!find(tree, tree->umactl_pid)) /* an empty folder, or another pid namespace's */
+        return uma_error_text(err, ENOENT, "following the processes of the job: /proc does not list umactl itself: it is not mounted here");
     carry_marks(tree);
     uma_cgroup_scope_processes(tree->scope, mark_from_group, tree);
     read_parents(tree);
@@ -396,14 +454,5 @@ size_t uma_tree_processes(const struct uma_tree *tree, const struct uma_tree_pro
 }
 
 bool uma_tree_contains(const struct uma_tree *tree, pid_t pid) {
-    for (size_t low = 0, high = tree ? tree->n_list : 0; low < high;) {
-        size_t middle = (low + high) / 2;
-        if (tree->list[middle].pid == pid)
-            return true;
-        if (tree->list[middle].pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
+    return tree && find_process(tree, pid);
 }

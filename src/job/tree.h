@@ -36,10 +36,9 @@ void uma_tree_status_parse(const char *text, size_t length, struct uma_tree_proc
 
 struct uma_tree_reading {
     struct uma_u64 memory, anon, shmem, swap, rss, cgroup;
-    /* at the highest moment since the last reading: what is known to have been there, and what the kernel's marks, which count mapped files too, leave room for */
-    struct uma_u64 memory_peak, memory_peak_most;
-    struct uma_u64
-        group_most; /* memory was not above this since the last reading, whatever the processes' marks say; unknown without a group that counts all */
+    /* of anonymous and shared memory at the highest moment since the last reading: at least; at most; and the latter as the group alone says it, unknown without one that
+     * counts all (job/high_mark.h) */
+    struct uma_u64 memory_peak, memory_peak_most, group_most;
     struct uma_u64 rss_peak;
     struct uma_u64 cgroup_peak, oom_kill; /* since the job began */
     uint64_t processes;
@@ -52,6 +51,8 @@ struct uma_tree;
 struct uma_tree *uma_tree_new(pid_t root_pid, pid_t umactl_pid, const struct uma_cgroup_scope *scope);
 struct uma_tree *uma_tree_free(struct uma_tree *tree);
 int uma_tree_read(struct uma_tree *tree, struct uma_tree_reading *ret_reading, struct uma_error *err);
+/* Between two readings: what the job's group holds now counts for the next one's peak. Cheap; without a group nothing. */
+void uma_tree_look(struct uma_tree *tree);
 /* The processes of the last reading, by pid. Zombies are not among them. */
 size_t uma_tree_processes(const struct uma_tree *tree, const struct uma_tree_process **ret_list);
 bool uma_tree_contains(const struct uma_tree *tree, pid_t pid);

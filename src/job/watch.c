@@ -39,6 +39,8 @@ void uma_watch_event(struct uma_watch *watch, const char *name, const char *deta
         uma_text_char(&watch->row_events, ' ');
     uma_text_append(&watch->row_events, name);
     int r = uma_run_folder_event(watch->folder, &event);
+    if (r < 0)
+        watch->run->unwritten |= UMA_RUN_FILE_EVENTS;
     if (r < 0 && !watch->folder_told) {
         watch->folder_told = true;
         uma_job_tell("the run record cannot be written: %s; the job goes on", strerror(-r));
@@ -95,7 +97,8 @@ static void sample_tree(struct uma_watch *watch, struct uma_sample *sample) {
     }
     watch->last_tree = t;
     uma_sample_set_u64(sample, UMA_COL_JOB_MEMORY, t.memory);
-    uma_sample_set_u64(sample, UMA_COL_JOB_MEMORY_MAX, t.memory_peak);
+    uma_sample_set_u64(sample, UMA_COL_JOB_MEMORY_MAX,
+                       t.memory_peak.validity == UMA_KNOWN && t.memory_peak.value > t.memory.value ? t.memory_peak : t.memory);
     uma_sample_set_u64(sample, UMA_COL_JOB_ANON, t.anon);
     uma_sample_set_u64(sample, UMA_COL_JOB_SHMEM, t.shmem);
     uma_sample_set_u64(sample, UMA_COL_JOB_SWAP, t.swap);
@@ -208,19 +211,21 @@ static void detect(struct uma_watch *watch, struct uma_sample *sample) {
 }
 
 /* Tell of a log that cannot be written once; further rows are tried again each time. */
-static void write_row(struct uma_watch *watch, struct uma_csv *csv, bool *told, const char *what) {
+static int write_row(struct uma_watch *watch, struct uma_csv *csv, bool *told, const char *what) {
     int r = csv ? uma_csv_write(csv, &watch->row, watch->row_events.data) : 0;
     if (r < 0 && !*told) {
         *told = true;
         uma_job_tell("%s cannot be written: %s; rows are lost until it can, the job goes on", what, strerror(-r));
     }
+    return r;
 }
 
 void uma_watch_flush(struct uma_watch *watch) {
     if (!watch->row_begun)
         return;
-    write_row(watch, watch->csv, &watch->csv_told, watch->run->csv ? watch->run->csv : "the CSV");
-    write_row(watch, watch->samples, &watch->samples_told, "the run record's samples.csv");
+    (void)write_row(watch, watch->csv, &watch->csv_told, watch->run->csv ? watch->run->csv : "the CSV");
+    if (write_row(watch, watch->samples, &watch->samples_told, "the run record's samples.csv") < 0)
+        watch->run->unwritten |= UMA_RUN_FILE_SAMPLES;
     watch->row = (struct uma_sample){ 0 };
     watch->row_begun = false;
     uma_text_reset(&watch->row_events);
@@ -235,6 +240,8 @@ void uma_watch_save(struct uma_watch *watch, bool durable) {
     uma_run_format(watch->run, &text);
     int r = text.failed ? uma_error_set(&err, ENOMEM, "the run record")
                         : uma_run_folder_put(watch->folder, "run.json", text.data, text.length, durable, &err);
+    /* it is replaced whole: what counts is the last time */
+    watch->run->unwritten = r < 0 ? watch->run->unwritten | UMA_RUN_FILE_RUN : watch->run->unwritten & ~(unsigned)UMA_RUN_FILE_RUN;
     if (r < 0 && !watch->folder_told) {
         watch->folder_told = true;
         uma_job_tell("%s; the job goes on", err.text);

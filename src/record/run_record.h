@@ -23,6 +23,15 @@ enum {
     UMA_RUN_ARGUMENTS_MAX = 4096,
 };
 
+/* The files of the record's folder, for what of it is not there or not whole. */
+enum uma_run_file {
+    UMA_RUN_FILE_RUN = 1,
+    UMA_RUN_FILE_BEFORE = 2,
+    UMA_RUN_FILE_AFTER = 4,
+    UMA_RUN_FILE_SAMPLES = 8,
+    UMA_RUN_FILE_EVENTS = 16,
+};
+
 enum uma_run_state { UMA_RUN_RUNNING, UMA_RUN_ENDED, UMA_RUN_FAILED };
 
 struct uma_event {
@@ -125,7 +134,8 @@ struct uma_run {
     bool left_unknown, files_unknown; /* the processes, /dev/shm could not be listed: what was found is not all */
     struct uma_i64 not_returned;      /* available before less available after, less what left processes hold */
 
-    const char *csv; /* path as given, or NULL */
+    const char *csv;    /* path as given, or NULL */
+    unsigned unwritten; /* uma_run_file: of these something could not be written; told to a person, not part of run.json */
 };
 
 /* "train.sh" -> a name that is safe in a path: at most 40 of [A-Za-z0-9._-], never empty, never beginning with '.' or '-'. */

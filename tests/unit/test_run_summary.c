@@ -54,6 +54,24 @@ static void a_peak_of_which_not_all_is_known(void **state) {
     free(run);
 }
 
+static void a_record_that_is_not_whole(void **state) {
+    (void)state;
+    struct uma_run *run = calloc(1, sizeof(*run));
+    struct uma_text text = { 0 };
+    assert_non_null(run);
+    run->unwritten = UMA_RUN_FILE_RUN | UMA_RUN_FILE_EVENTS;
+    assert_non_null(strstr(summary_of(run, &text), "  record       none kept\n"));
+    uma_text_reset(&text);
+    uma_run_summary(run, "/r", &text);
+    assert_non_null(strstr(text.data, "  record       /r (incomplete, could not be written: run.json, events.jsonl)\n"));
+    uma_text_reset(&text);
+    run->unwritten = 0;
+    uma_run_summary(run, "/r", &text);
+    assert_non_null(strstr(text.data, "  record       /r\n"));
+    uma_text_done(&text);
+    free(run);
+}
+
 static void what_could_not_be_listed_is_not_nothing(void **state) {
     (void)state;
     struct uma_run *run = calloc(1, sizeof(*run));
@@ -145,8 +163,11 @@ static void causes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(unknown), cmocka_unit_test(a_peak_of_which_not_all_is_known),
-                                        cmocka_unit_test(what_could_not_be_listed_is_not_nothing), cmocka_unit_test(known),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(unknown),
+                                        cmocka_unit_test(a_peak_of_which_not_all_is_known),
+                                        cmocka_unit_test(a_record_that_is_not_whole),
+                                        cmocka_unit_test(what_could_not_be_listed_is_not_nothing),
+                                        cmocka_unit_test(known),
                                         cmocka_unit_test(causes) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
