@@ -16,8 +16,12 @@
  * write what is dirty in a range that it is asked to drop (mm/fadvise.c): what was written by then is dropped, the rest stays.
  */
 enum uma_evict_dirty {
-    UMA_EVICT_WRITE_IF_DIRTY, /* fdatasync(2) when the kernel says that pages are dirty; told in the receipt */
-    UMA_EVICT_WRITE,          /* fdatasync(2) in any case: also where the kernel does not tell */
+    /*
+     * sync_file_range(2) when the kernel says that pages are dirty; told in the receipt. Clean is not durable: a file that was not synced before can be lost in a
+     * crash as it could have been without this. fdatasync(2) where there is no such call, and where something is left after it.
+     */
+    UMA_EVICT_WRITE_IF_DIRTY,
+    UMA_EVICT_WRITE,       /* fdatasync(2) in any case: also where the kernel does not tell */
     UMA_EVICT_LEAVE_DIRTY, /* only ranges that are clean are evicted; the kernel is not made to write. -EOPNOTSUPP where it does not tell which */
 };
 
@@ -34,7 +38,7 @@ struct uma_evict_receipt {
     struct uma_u64 evicted; /* before - after, 0 when others read it in meanwhile; unknown when either is */
     struct uma_u64 kept;    /* after */
     struct uma_u64 written; /* dirty bytes written out first; 0: none were; unknown where the kernel does not tell */
-    bool synced;
+    bool synced;            /* by fdatasync(2): what was dirty outlives a crash, too */
     bool stopped;
     double seconds;
 };
@@ -49,7 +53,7 @@ int uma_evict_range(int fd, uint64_t offset, uint64_t length);
  * A regular file or block device, open for reading. 0, stopped or not; or -errno: -EOPNOTSUPP where the pages are the file (tmpfs, memfd, ramfs, hugetlbfs) or,
  * with LEAVE_DIRTY, it is not known what is dirty; -EINVAL neither file nor device; EROFS, EIO, ENOSPC of writing: then nothing was evicted, because after a
  * failed write the kernel holds pages for clean that are not on storage; -EPERM, -ENOSYS of a filter of system calls. The receipt is filled in any case, as
- * far as it came. `st`, `kind`: as for uma_residency_read().
+ * far as it came. The message does not name the file. `st`, `kind`: as for uma_residency_read().
  */
 int uma_evict_file(int fd, const struct stat *st, enum uma_filesystem_kind kind, const struct uma_evict_options *options,
                    struct uma_evict_receipt *ret_receipt, struct uma_error *err);

@@ -17,6 +17,7 @@
 
 int __wrap_posix_fadvise64(int fd, off_t offset, off_t length, int advice);
 int __wrap_fdatasync(int fd);
+int __wrap_sync_file_range(int fd, off64_t offset, off64_t length, unsigned flags);
 int __wrap_fstatfs64(int fd, struct statfs *fs);
 void __wrap_uma_residency_read(int fd, const struct stat *st, enum uma_filesystem_kind kind, uint64_t offset, uint64_t length,
                                struct uma_residency *ret_residency);
@@ -25,7 +26,7 @@ void __wrap_uma_residency_read(int fd, const struct stat *st, enum uma_filesyste
 int __wrap_posix_fadvise(int fd, off_t offset, off_t length, int advice) __attribute__((alias("__wrap_posix_fadvise64")));
 int __wrap_fstatfs(int fd, struct statfs *fs) __attribute__((alias("__wrap_fstatfs64")));
 
-enum { CACHED = 1, DIRTY = 2, MAPPED = 4, WRITEBACK = 8, HEAD = 16 /* a folio begins here */ };
+enum { CACHED = 1, DIRTY = 2, MAPPED = 4, WRITEBACK = 8, HEAD = 16 /* a folio begins here */, UNCOMMITTED = 32 };
 
 enum { PAGES_MAX = 1 << 18 };
 
@@ -34,9 +35,10 @@ static struct {
     size_t n, size; /* pages; bytes of one */
     uint32_t magic;
     enum uma_validity told; /* KNOWN: all; UNKNOWN: what is resident, not what is dirty (mincore); DENIED: nothing */
-    int fadvise_code, fdatasync_code;
+    int fadvise_code, fdatasync_code, range_sync_code;
+    bool holds_written; /* what is written cannot go until fdatasync(2) */
     bool writes_slowly; /* what the kernel itself starts to write is under writeback until asked about again */
-    unsigned fadvises, fdatasyncs, questions, started_writes;
+    unsigned fadvises, fdatasyncs, range_syncs, questions, started_writes;
     unsigned stop_after; /* times that stop() may be asked */
     unsigned stops;
 } cache;
@@ -53,7 +55,7 @@ static size_t folio_end(size_t i) {
 /* mapping_evict_folio(): all of it or nothing. */
 static void try_folio(size_t first, size_t end) {
     for (size_t i = first; i < end; i++)
-        if (cache.page[i] & (DIRTY | MAPPED | WRITEBACK))
+        if (cache.page[i] & (DIRTY | MAPPED | WRITEBACK | UNCOMMITTED))
             return;
     for (size_t i = first; i < end; i++)
         cache.page[i] &= HEAD;
@@ -99,7 +101,24 @@ int __wrap_fdatasync(int fd) {
         return -1;
     }
     for (size_t i = 0; i < cache.n; i++)
-        cache.page[i] &= (unsigned char)~(DIRTY | WRITEBACK);
+        cache.page[i] &= (unsigned char)~(DIRTY | WRITEBACK | UNCOMMITTED);
+    return 0;
+}
+
+int __wrap_sync_file_range(int fd, off64_t offset, off64_t length, unsigned flags) {
+    (void)fd;
+    assert_true(offset == 0 && length == 0);
+    assert_int_equal(flags, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    cache.range_syncs++;
+    if (cache.range_sync_code) {
+        errno = cache.range_sync_code;
+        return -1;
+    }
+    for (size_t i = 0; i < cache.n; i++)
+        if (cache.page[i] & (DIRTY | WRITEBACK)) {
+            cache.page[i] &= (unsigned char)~(DIRTY | WRITEBACK);
+            cache.page[i] |= (unsigned char)(cache.holds_written ? UNCOMMITTED : 0);
+        }
     return 0;
 }
 
@@ -283,6 +302,7 @@ static void enormous(void **state) {
     assert_int_equal(r.written.validity, UMA_DENIED);
 }
 
+/* Clean is enough: no commit of a journal. */
 static void dirty(void **state) {
     (void)state;
     struct uma_evict_receipt r;
@@ -290,11 +310,55 @@ static void dirty(void **state) {
     mark(10, 30, DIRTY);
     mark(30, 35, WRITEBACK);
     assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), 0);
-    assert_true(r.synced);
+    assert_false(r.synced);
     expect(r.written, 25);
     expect(r.kept, 0);
-    assert_int_equal(cache.fdatasyncs, 1);
+    assert_int_equal(cache.range_syncs, 1);
+    assert_int_equal(cache.fdatasyncs, 0);
     assert_int_equal(cache.started_writes, 0);
+    fill(100, 1);
+    mark(10, 30, DIRTY);
+    assert_int_equal(evict(UMA_EVICT_WRITE, &r), 0); /* asked for: durable */
+    assert_true(r.synced);
+    expect(r.written, 20);
+    assert_int_equal(cache.range_syncs, 1);
+    assert_int_equal(cache.fdatasyncs, 1);
+}
+
+/* A file system that keeps what is written until it is committed: synced once it is seen that pages are left. */
+static void uncommitted(void **state) {
+    (void)state;
+    struct uma_evict_receipt r;
+    fill(100, 1);
+    mark(10, 30, DIRTY);
+    cache.holds_written = true;
+    assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), 0);
+    assert_true(r.synced);
+    expect(r.written, 20);
+    expect(r.kept, 0);
+    assert_int_equal(cache.fdatasyncs, 1);
+    fill(100, 1);
+    mark(10, 30, DIRTY);
+    cache.fdatasync_code = EIO;
+    assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), -EIO);
+    expect(r.kept, 20);
+}
+
+/* Without that call (an old or another kernel, a filter of system calls) it is fdatasync(2). */
+static void no_range_sync(void **state) {
+    (void)state;
+    struct uma_evict_receipt r;
+    static const int codes[] = { ENOSYS, EINVAL, ESPIPE, EPERM, EOPNOTSUPP };
+    for (size_t i = 0; i < ELEMENTS(codes); i++) {
+        fill(100, 1);
+        mark(10, 30, DIRTY);
+        cache.range_sync_code = codes[i];
+        assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), 0);
+        assert_true(r.synced);
+        expect(r.written, 20);
+        expect(r.kept, 0);
+        assert_int_equal(cache.fdatasyncs, i + 1);
+    }
 }
 
 /* After a failed write the page is clean in the kernel's eyes and the only copy: it must not go. */
@@ -303,10 +367,15 @@ static void not_writable(void **state) {
     struct uma_evict_receipt r;
     fill(100, 1);
     mark(10, 30, DIRTY);
-    static const int codes[] = { EIO, EROFS, ENOSPC, EINVAL };
-    for (size_t i = 0; i < ELEMENTS(codes); i++) {
-        cache.fdatasync_code = codes[i];
-        assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), -codes[i]);
+    static const int codes[] = { EIO, EROFS, ENOSPC, EDQUOT, EINVAL };
+    for (size_t i = 0; i < 2 * ELEMENTS(codes); i++) {
+        int code = codes[i / 2];
+        bool durably = i % 2 > 0;
+        cache.fdatasync_code = cache.range_sync_code = code;
+        cache.fdatasyncs = 0;
+        assert_int_equal(evict(durably ? UMA_EVICT_WRITE : UMA_EVICT_WRITE_IF_DIRTY, &r), -code);
+        /* an error of writing is told once: asked again, fdatasync(2) would know of none */
+        assert_int_equal(cache.fdatasyncs, durably || code == EINVAL);
         assert_int_equal(cache.fadvises, 0);
         assert_false(r.synced);
         expect(r.before.dirty, 20);
@@ -413,7 +482,7 @@ static void refused(void **state) {
     struct uma_evict_options options = { 0 };
     struct uma_error err;
     assert_int_equal(uma_evict_file(file, &st, UMA_FILESYSTEM_MEMORY, &options, &r, &err), -EOPNOTSUPP);
-    assert_non_null(strstr(err.text, "/dev/null")); /* what is open there */
+    assert_null(strstr(err.text, "/dev/null")); /* whoever asked names it */
     struct stat folder = { .st_mode = S_IFDIR };
     assert_int_equal(uma_evict_file(file, &folder, UMA_FILESYSTEM_LOCAL, &options, &r, &err), -EINVAL);
     assert_int_equal(cache.fadvises, 0);
@@ -435,6 +504,7 @@ int main(void) {
         cmocka_unit_test_setup(not_writable, set_up),  cmocka_unit_test_setup(leave, set_up),
         cmocka_unit_test_setup(refused, set_up),       cmocka_unit_test_setup(dirty_unknown, set_up),
         cmocka_unit_test_setup(leave_bounded, set_up), cmocka_unit_test_setup(large, set_up),
+        cmocka_unit_test_setup(uncommitted, set_up),   cmocka_unit_test_setup(no_range_sync, set_up),
     };
     return cmocka_run_group_tests(tests, open_any, NULL);
 }
