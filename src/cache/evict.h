@@ -51,6 +51,7 @@ struct uma_eviction {
     /* sums over all files; bytes of those whose residency is known */
     uint64_t n_files, before, evicted, kept, written;
     uint64_t n_unknown, n_failed, n_synced;
+    uint64_t n_dirty_unknown;            /* nothing tells whether data of it is still unwritten, and so stays */
     uint64_t memory_files, memory_bytes; /* left alone: they are memory; their sizes */
     uint64_t smaller;                    /* left alone: not larger than asked */
     uint64_t vanished, denied;           /* changed or gone meanwhile; not to be opened */

@@ -90,6 +90,8 @@ static void sum(struct uma_eviction *e, const struct uma_evicted_file *file, con
     e->written += uma_or(file->written, 0);
     e->n_synced += file->synced;
     e->n_unknown += !uma_usable(file->before.validity) && file->before.validity != UMA_ABSENT;
+    bool gone = uma_usable(file->after.validity) && file->after.value == 0;
+    e->n_dirty_unknown += !gone && !file->synced && !file->error && !uma_usable(file->dirty.validity) && file->dirty.validity != UMA_ABSENT;
     if (file->error && e->n_failed++ == 0)
         (void)snprintf(e->failed_at, sizeof e->failed_at, "%s: %s", names->shown ? names->shown : names->path,
                        names->error && *names->error ? names->error : strerror(-file->error));

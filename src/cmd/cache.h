@@ -53,6 +53,8 @@ void uma_follow_report_json(struct uma_json *json, const struct uma_follow_repor
 
 /* A path with every byte that is not UTF-8 as \xHH: how documents hold it. Into `text`, which is reset first; its data, or "". */
 const char *uma_cache_utf8(struct uma_text *text, const char *path);
+/* Its bytes in hexadecimal digits where it is not UTF-8, so that no two names have one text; else null. */
+void uma_cache_bytes_json(struct uma_json *json, const char *key, const char *path);
 /* "vllm 4242, python3 77 +2": as many as fit into `columns` (0: all), at least one and how many more. Escaped. */
 void uma_cache_users_text(struct uma_text *text, const struct uma_processes *processes, const int32_t *pids, size_t n, size_t columns);
 /* A path or a model's name in at most `columns` (0: whole): of one too long the end stays, which tells files apart. Escaped. */

@@ -35,6 +35,7 @@ static void file_json(struct uma_json *json, const struct uma_evicted_file *file
     bool known = gone || (mapped_known && uma_usable(file->after.validity));
     uma_json_begin_object(json, NULL, true);
     uma_json_string(json, "path", uma_cache_utf8(&text, file->path));
+    uma_cache_bytes_json(json, "path_bytes", file->path);
     uma_json_string(json, "model", file->model ? uma_cache_utf8(&text, file->model) : NULL);
     uma_json_unsigned(json, "size", file->size);
     uma_json_u64(json, "resident", file->after);
@@ -86,28 +87,35 @@ static void counts_json(struct uma_json *json, const struct uma_eviction *e) {
     uma_json_unsigned(json, "links_outside", e->walk.links_outside);
     uma_json_unsigned(json, "mounts_skipped", e->walk.mounts_skipped);
     uma_json_unsigned(json, "not_listed", e->folded_files);
+    uma_json_unsigned(json, "dirty_unknown", e->n_dirty_unknown);
     uma_json_end_object(json);
+}
+
+/* Of files whose residency is known; where it is of none, the sum is unknown, not 0. */
+static void sum_json(struct uma_json *json, const char *key, const struct uma_eviction *e, uint64_t sum) {
+    uma_json_u64(json, key, (struct uma_u64){ sum, e->n_unknown > 0 && e->n_unknown == e->n_files ? UMA_UNKNOWN : UMA_KNOWN });
 }
 
 void uma_cache_evict_json(struct uma_json *json, const struct uma_cache_evict_answer *answer) {
     const struct uma_eviction *e = &answer->eviction;
+    _cleanup_text_ struct uma_text text = { 0 };
     uma_json_begin_object(json, NULL, false);
     uma_json_string(json, "schema", "umactl.cache/1");
     uma_json_u64(json, "page_cache", answer->after.page_cache);
-    uma_json_unsigned(json, "explained", e->kept);
+    sum_json(json, "explained", e, e->kept);
     uma_json_begin_array(json, "files", false);
     for (size_t i = 0; i < e->n; i++)
         file_json(json, &e->files[i], e->mapped_known, answer->options->dry_run);
     uma_json_end_array(json);
-    uma_json_unsigned(json, "before", e->before);
-    uma_json_unsigned(json, "evicted", e->evicted);
-    uma_json_unsigned(json, "kept", e->kept);
+    sum_json(json, "before", e, e->before);
+    sum_json(json, "evicted", e, e->evicted);
+    sum_json(json, "kept", e, e->kept);
     uma_json_unsigned(json, "unknown", e->n_unknown);
     uma_json_double(json, "seconds", e->seconds);
-    uma_json_unsigned(json, "written", e->written);
+    sum_json(json, "written", e, e->written);
     memory_json(json, answer);
     counts_json(json, e);
-    uma_json_string(json, "failed_at", e->failed_at[0] ? e->failed_at : NULL);
+    uma_json_string(json, "failed_at", e->failed_at[0] ? uma_cache_utf8(&text, e->failed_at) : NULL);
     uma_json_bool(json, "dry_run", answer->options->dry_run);
     uma_json_bool(json, "interrupted", e->interrupted);
     uma_json_bool(json, "complete", !e->interrupted && !e->walk.cut);

@@ -46,14 +46,13 @@ static void headline(const struct page *p) {
                         e->walk.links_outside ? "There was nothing to evict but links that lead elsewhere" : "There was nothing to evict");
     else if (e->before == 0 && e->n_unknown == 0)
         uma_text_append(&t, "Nothing is in the cache");
-    else if (dry) {
-        uma_text_append(&t, "Would evict up to ");
-        uma_text_bytes(&t, e->before);
-    } else if (e->n_unknown == e->n_files)
-        uma_text_append(&t, "Evicted what could be, but how much is unknown,");
+    else if (e->n_failed == e->n_files && e->evicted == 0)
+        uma_text_append(&t, "Evicted nothing");
+    else if (e->n_unknown == e->n_files)
+        uma_text_append(&t, dry ? "Would evict ? (how much is unknown)" : "Evicted ? (how much is unknown)");
     else {
-        uma_text_append(&t, "Evicted ");
-        uma_text_bytes(&t, e->evicted);
+        uma_text_append(&t, dry ? "Would evict up to " : "Evicted ");
+        uma_text_bytes(&t, dry ? e->before : e->evicted);
         if (e->n_unknown > 0)
             uma_text_append(&t, " and an unknown amount");
     }
@@ -197,6 +196,21 @@ static void unknown_lines(const struct page *p) {
     note(p, &t);
 }
 
+/* Where it is not told what is dirty, nothing is written, and what is dirty stays without being seen. */
+static void dirty_unknown_line(const struct page *p) {
+    const struct uma_eviction *e = p->e;
+    const struct uma_cache_evict_options *options = p->answer->options;
+    _cleanup_text_ struct uma_text t = { 0 };
+    if (e->n_dirty_unknown == 0)
+        return;
+    uma_text_printf(&t, "?: whether all of %llu file%s is on storage is not known %s; ", (unsigned long long)e->n_dirty_unknown,
+                    plural(e->n_dirty_unknown), e->n_unknown ? "to this user" : "here");
+    uma_text_append(&t, options->dry_run && options->sync      ? "--sync writes it first"
+                        : options->dry_run && options->no_sync ? "with --no-sync such a file is left alone"
+                                                               : "data that is not written stays: --sync writes it first");
+    note(p, &t);
+}
+
 /* ---- what was left alone ------------------------------------------------------------------------------------ */
 
 static void count_line(const struct page *p, uint64_t n, const char *one, const char *many) {
@@ -252,7 +266,8 @@ static void left_alone_lines(const struct page *p) {
     count_line(p, e->walk.mounts_skipped, "mount below was not entered", "mounts below were not entered");
     count_line(p, e->smaller, "file is not larger than that", "files are not larger than that");
     if (e->walk.cut && !e->interrupted) {
-        uma_text_append(&t, "incomplete: folders lie too deep, or too many files are open");
+        uma_text_append(&t, e->walk.too_many_open ? "incomplete: no more files may be open at a time (ulimit -n)"
+                                                  : "incomplete: folders lie too deep");
         note(p, &t);
     }
 }
@@ -374,6 +389,7 @@ void uma_cache_evict_text(struct uma_text *text, const struct uma_cache_evict_an
         memory_line(&p);
     kept_lines(&p);
     unknown_lines(&p);
+    dirty_unknown_line(&p);
     left_alone_lines(&p);
     table(&p);
 }

@@ -240,6 +240,8 @@ static int run(int argc, char **argv) {
     struct uma_follow_report report = { 0 };
     struct uma_error err = { 0 };
     int r = uma_follow(&options.follow, &report, &err);
+    if (r == -ESRCH && access("/proc/self", F_OK) < 0)
+        r = uma_error_text(&err, ENOENT, "/proc is not mounted here, and without it no process can be looked at");
     if (r < 0)
         return uma_command_fail(uma_command_cache_follow.name,
                                 r == -ESRCH    ? UMA_EXIT_NO

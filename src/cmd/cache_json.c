@@ -19,6 +19,7 @@ void uma_cache_file_json(struct uma_json *json, const struct uma_cached_file *fi
     _cleanup_text_ struct uma_text text = { 0 };
     uma_json_begin_object(json, NULL, true);
     uma_json_string(json, "path", uma_cache_utf8(&text, file->path ? file->path : ""));
+    uma_cache_bytes_json(json, "path_bytes", file->path);
     uma_json_string(json, "model", file->model ? uma_cache_utf8(&text, file->model) : NULL);
     uma_json_u64(json, "size", file->size);
     uma_json_u64(json, "resident", file->resident);

@@ -5,8 +5,10 @@
  */
 #include "cmd/cache.h"
 
+#include "account/values.h"
 #include "base/units.h"
 #include "cmd/layout.h"
+#include "observe/files/page_cache.h"
 
 #include <string.h>
 
@@ -60,10 +62,15 @@ static void total_line(const struct page *p) {
 static void explained_line(const struct page *p) {
     const struct uma_page_cache *cache = &p->listing->snapshot.page_cache;
     _cleanup_text_ struct uma_text t = { 0 };
+    uint64_t untold = uma_or(cache->unreadable, 0), told = 0;
+    for (size_t i = 0; i < cache->n_files; i++)
+        told += uma_usable(cache->files[i].resident.validity);
     uma_layout_bytes(&t, cache->explained);
     uma_text_append(&t, " (");
     uma_cache_percent_text(&t, cache->explained, cache->total);
-    uma_text_printf(&t, " %%) of it explained by %zu file%s", cache->n_files, cache->n_files == 1 ? "" : "s");
+    uma_text_printf(&t, " %%) of it explained by %llu file%s", (unsigned long long)told, told == 1 ? "" : "s");
+    if (untold > 0)
+        uma_text_printf(&t, ", of %llu %sthe kernel does not tell this user", (unsigned long long)untold, told ? "more " : "");
     if (p->listing->recorded && cache->source.time_ns > 0) {
         uma_text_append(&t, ", as recorded");
     } else if (!p->listing->recorded) {
@@ -337,22 +344,29 @@ static void unknown_note(const struct page *p) {
 
 static void search_notes(const struct page *p) {
     const struct uma_page_cache *cache = &p->listing->snapshot.page_cache;
+    const char *detail = cache->source.detail ? cache->source.detail : "";
+    size_t n_why = cache->complete ? 0 : strcspn(detail, ";"); /* the first clause is why not all is there */
     _cleanup_text_ struct uma_text t = { 0 };
     if (p->view->interrupted)
         note(p, "incomplete: stopped by Ctrl-C; this is what was found by then");
     else if (!cache->complete) {
         uma_text_append(&t, "incomplete: ");
-        if (p->view->timeout > 0 && p->listing->seconds >= p->view->timeout) {
-            uma_text_append(&t, "the time was over after ");
+        bool late = n_why == strlen(UMA_PAGE_CACHE_LATE) && strncmp(detail, UMA_PAGE_CACHE_LATE, n_why) == 0;
+        if (n_why > 0)
+            uma_text_append_n(&t, detail, n_why);
+        else
+            uma_text_append(&t, "not all files are listed");
+        if (late && !p->listing->recorded) {
+            uma_text_append(&t, " after ");
             uma_text_duration(&t, p->listing->seconds);
             uma_text_append(&t, " (--timeout TIME); this is what was found by then");
-        } else
-            uma_text_append(&t, "not all files are listed");
+        }
         note(p, t.data ? t.data : "?");
         uma_text_reset(&t);
     }
-    if (cache->source.detail)
-        note(p, cache->source.detail);
+    const char *rest = detail + n_why + (n_why && detail[n_why] ? strlen("; ") : 0);
+    if (*rest)
+        note(p, rest);
     if (uma_usable(cache->left_out.validity) && cache->left_out.value > 0) {
         uma_text_printf(&t, "%llu smaller files with cache are not in the list", (unsigned long long)cache->left_out.value);
         note(p, t.data ? t.data : "?");

@@ -20,6 +20,20 @@ const char *uma_cache_utf8(struct uma_text *text, const char *path) {
     return text->data ? text->data : "";
 }
 
+void uma_cache_bytes_json(struct uma_json *json, const char *key, const char *path) {
+    size_t i = 0, n = path ? strlen(path) : 0;
+    for (size_t step; i < n && (step = uma_utf8_sequence(path + i, n - i)) > 0; i += step)
+        ;
+    if (i == n) {
+        uma_json_null(json, key);
+        return;
+    }
+    _cleanup_text_ struct uma_text digits = { 0 };
+    for (i = 0; i < n; i++)
+        uma_text_printf(&digits, "%02x", (unsigned char)path[i]);
+    uma_json_string(json, key, digits.data);
+}
+
 static const char *process_name(const struct uma_processes *processes, int32_t pid) {
     const struct uma_process *process = uma_processes_find(processes, pid);
     return process ? process->name : NULL;

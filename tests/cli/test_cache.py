@@ -14,7 +14,7 @@ from documented import check_documented
 from harness import (BYTES, COUNT, NUMBER, Skip, Terminal, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, machine,
                      main, on_terminal, or_null, run)
 
-FILE = {"path": str, "model": or_null(str), "size": or_null(BYTES), "resident": or_null(BYTES), "dirty": or_null(BYTES),
+FILE = {"path": str, "path_bytes": or_null(str), "model": or_null(str), "size": or_null(BYTES), "resident": or_null(BYTES), "dirty": or_null(BYTES),
         "mapped_by": [COUNT], "kind": {"file", "memory", "block_device"}, "filesystem": or_null(str), "container": or_null(str),
         "deleted": bool, "open_by": [COUNT], "used": or_null(NUMBER), "unknown": or_null(str), "shown": or_null(str)}
 CACHE = {"schema": "umactl.cache/1", "page_cache": or_null(BYTES), "explained": or_null(BYTES), "files": [FILE],

@@ -15,12 +15,12 @@ from cache_support import MIB, PAGE, Mapper, by_path, cached, dirty, fill, memor
 from documented import check_documented
 from harness import (BYTES, COUNT, NUMBER, Skip, UMACTL, add, assert_clean_text, case, check, contains, environment, equal, main, or_null, run)
 
-FILE = {"path": str, "model": or_null(str), "size": BYTES, "resident": or_null(BYTES), "dirty": or_null(BYTES), "mapped_by": or_null([COUNT]),
+FILE = {"path": str, "path_bytes": or_null(str), "model": or_null(str), "size": BYTES, "resident": or_null(BYTES), "dirty": or_null(BYTES), "mapped_by": or_null([COUNT]),
         "before": or_null(BYTES), "after": or_null(BYTES), "evicted": or_null(BYTES), "still_mapped_by": or_null([COUNT]),
         "written": or_null(BYTES), "synced": bool, "kept_because": [{"mapped", "locked", "dirty", "in_use"}], "error": or_null(str),
         "unknown": or_null(str), "locked_by": or_null([COUNT]), "shown": or_null(str), "deleted": bool}
-RECEIPT = {"schema": "umactl.cache/1", "page_cache": or_null(BYTES), "explained": BYTES, "files": [FILE], "before": BYTES, "evicted": BYTES,
-           "kept": BYTES, "unknown": COUNT, "seconds": NUMBER, "written": BYTES,
+RECEIPT = {"schema": "umactl.cache/1", "page_cache": or_null(BYTES), "explained": or_null(BYTES), "files": [FILE], "before": or_null(BYTES), "evicted": or_null(BYTES),
+           "kept": or_null(BYTES), "unknown": COUNT, "seconds": NUMBER, "written": or_null(BYTES),
            "memory": {"free_before": BYTES, "free_after": BYTES, "available_before": BYTES, "available_after": BYTES}}
 
 
@@ -305,6 +305,7 @@ def _():
     check(d, RECEIPT)
     f = by_path(d)[path]
     equal((f["before"], f["after"], f["evicted"], d["unknown"]), (None, None, None, 1))
+    equal([d[key] for key in ("before", "evicted", "kept", "written", "explained")], [None] * 5, "sums of what nobody knows")
     assert f["unknown"], f
     equal(cached(path), 0, "posix_fadvise(2) needs no right beyond reading")
     fill(path)

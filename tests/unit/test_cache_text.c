@@ -165,7 +165,7 @@ static void what_is_special_is_said(void **state) {
     list(listing, files, ELEMENTS(files));
     listing->snapshot.page_cache.unreadable = KNOWN(2);
     listing->snapshot.page_cache.complete = false;
-    listing->snapshot.page_cache.source.detail = "the files of 31 processes may not be seen by this user";
+    listing->snapshot.page_cache.source.detail = "the time was over; the files of 31 processes may not be seen by this user";
     struct uma_cache_view view = { .limit = 20, .timeout = 0.2 };
     const char *t = text_of(listing, &view, 100, 50);
     expect(t, "/tmp/old\\n\\x1b[31m.bin (deleted)\n");
@@ -177,6 +177,8 @@ static void what_is_special_is_said(void **state) {
     expect(t, "?: of 2 files the kernel tells only the owner");
     expect(t, "owner, is told");
     expect(t, "incomplete: the time was over after 0.3 s (--timeout TIME)");
+    refuse(t, "the time was over;");
+    expect(t, "explained by 5 files, of 2 more the kernel does not tell this user");
     expect(t, "the files of 31 processes may not be seen");
     view.privileged = view.interrupted = true;
     t = text_of(listing, &view, 100, 50);

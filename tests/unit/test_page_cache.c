@@ -165,7 +165,7 @@ static void test_bounds(void **state) {
     /* a time that is over at once: nothing, and it is said */
     take(f, (struct uma_page_cache_request){ .seconds = 1e-9 });
     assert_false(f->cache.complete);
-    assert_non_null(strstr(f->cache.source.detail, "ran out"));
+    assert_non_null(strstr(f->cache.source.detail, UMA_PAGE_CACHE_LATE));
 }
 
 static bool stop_at_once(void *userdata, uint64_t files, uint64_t resident, const char *at) {

@@ -214,6 +214,21 @@ static void test_links(void **state) {
     assert_int_equal(eperm, CHILD_GOOD);
 }
 
+/* What the kernel's own links lead to lies nowhere below them. */
+static void test_magic_links(void **state) {
+    (void)state;
+    struct seen seen = { 0 };
+    struct uma_walk_counts counts;
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(walk_all("/proc/self/fd", &seen, &counts), 0);
+    assert_true(counts.links_outside >= 2);
+    assert_int_equal(counts.links_inside, 0);
+    assert_int_equal(seen.n, 0);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
 /* Resolution knows what the letters do not: a link that stays inside by its text and leaves by way of another. */
 static void test_link_by_link(void **state) {
     (void)state;
@@ -523,10 +538,11 @@ static void test_mounted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),        cmocka_unit_test(test_alone),          cmocka_unit_test(test_links),
-        cmocka_unit_test(test_link_by_link), cmocka_unit_test(test_swapped_folder), cmocka_unit_test(test_open),
-        cmocka_unit_test(test_bounds),       cmocka_unit_test(test_long_paths),     cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_denied),       cmocka_unit_test(test_mount_table),    cmocka_unit_test(test_mounted),
+        cmocka_unit_test(test_files),        cmocka_unit_test(test_alone),       cmocka_unit_test(test_links),
+        cmocka_unit_test(test_link_by_link), cmocka_unit_test(test_magic_links), cmocka_unit_test(test_swapped_folder),
+        cmocka_unit_test(test_open),         cmocka_unit_test(test_bounds),      cmocka_unit_test(test_long_paths),
+        cmocka_unit_test(test_depth),        cmocka_unit_test(test_denied),      cmocka_unit_test(test_mount_table),
+        cmocka_unit_test(test_mounted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,12 +12,26 @@
 /* At most ten times a second: what a terminal and an eye follow. */
 #define PROGRESS_NS (UMA_SECOND_NS / 10)
 
+void uma_gather_cut(struct uma_gather *gather, const char *reason) {
+    if (!gather->stopped && !gather->cut_by)
+        gather->cut_by = reason;
+    gather->cut = true;
+}
+
+static bool is_late(const struct uma_gather *gather, int64_t now) {
+    return gather->deadline_ns && now >= gather->deadline_ns;
+}
+
+void uma_gather_cut_or_late(struct uma_gather *gather, const char *reason) {
+    uma_gather_cut(gather, is_late(gather, uma_monotonic_ns()) ? UMA_PAGE_CACHE_LATE : reason);
+}
+
 bool uma_gather_goes_on(struct uma_gather *gather, const char *at) {
     if (gather->stopped)
         return false;
     int64_t now = uma_monotonic_ns();
-    if (gather->deadline_ns && now >= gather->deadline_ns) {
-        gather->cut = true;
+    if (is_late(gather, now)) {
+        uma_gather_cut(gather, UMA_PAGE_CACHE_LATE);
         return false;
     }
     if (gather->request->progress && now >= gather->next_progress_ns) {

@@ -20,7 +20,8 @@ struct uma_gather {
     struct uma_page_cache_counts counts;
     int64_t deadline_ns, next_progress_ns;
     bool stopped;       /* by progress() */
-    bool cut;           /* something was left out that there was no time or room for */
+    bool cut;           /* something was left out: */
+    const char *cut_by; /* the first reason of it, static; NULL: none, or stopped */
     uint64_t untouched; /* files in use on file systems that may not answer */
     uint64_t devices_denied;
 };
@@ -46,6 +47,10 @@ struct uma_gather_opener {
 };
 int uma_gather_file(struct uma_gather *gather, const struct uma_gather_way *way, int fd, const struct stat *st,
                     const struct uma_gather_opener *opener, const struct uma_cached_users *users);
+/* Something is left out, for this reason: static text. */
+void uma_gather_cut(struct uma_gather *gather, const char *reason);
+/* As that, where a reading below ended early: because the time was over, or else for this reason. */
+void uma_gather_cut_or_late(struct uma_gather *gather, const char *reason);
 /* Time to go on? Tells the caller's progress(), at most ten times a second. */
 bool uma_gather_goes_on(struct uma_gather *gather, const char *at);
 /* Name, else id, of the container that a process is in; NULL: none, or not known. */

@@ -79,7 +79,8 @@ int uma_gather_used(struct uma_gather *gather, struct uma_error *err) {
         return r;
     gather->counts.processes = used.processes;
     gather->counts.processes_denied = used.denied;
-    gather->cut |= used.cut;
+    if (used.cut)
+        uma_gather_cut_or_late(gather, "more files are in use than are kept");
     for (size_t i = 0; i < used.n && r == 0; i++) {
         if (!uma_gather_goes_on(gather, used.list[i].shown ? used.list[i].shown : used.list[i].path))
             return 0;

@@ -95,6 +95,9 @@ static bool stop(void *userdata) {
     return !uma_gather_goes_on(tree->gather, tree->given);
 }
 
+#define TOO_MANY_OPEN "no more files may be open at a time (ulimit -n)"
+#define TOO_DEEP "folders lie too deep"
+
 static int walk(struct uma_gather *gather, struct tree *tree, const char *path, bool one_filesystem, struct uma_error *err) {
     struct uma_walk_counts counts = { 0 };
     const struct uma_walk how = { .mounts = tree->mounts->n ? tree->mounts : NULL,
@@ -111,10 +114,13 @@ static int walk(struct uma_gather *gather, struct tree *tree, const char *path, 
     gather->counts.vanished += counts.vanished;
     gather->counts.denied += counts.denied;
     gather->counts.mounts_skipped += counts.mounts_skipped;
-    gather->cut |= counts.cut;
+    if (counts.cut)
+        uma_gather_cut_or_late(gather, counts.too_many_open ? TOO_MANY_OPEN : TOO_DEEP);
     if (r == -ENOMEM)
         return uma_error_set(err, ENOMEM, "%s", path);
-    if (r == -EACCES || r == -EPERM)
+    if (r == -EMFILE || r == -ENFILE)
+        uma_gather_cut(gather, TOO_MANY_OPEN);
+    else if (r == -EACCES || r == -EPERM)
         gather->counts.denied++;
     else if (r < 0)
         gather->counts.vanished++;
@@ -334,7 +340,7 @@ static void say(struct uma_text *text, uint64_t n, const char *one, const char *
 static const char *detail(const struct uma_gather *gather, struct uma_arena *arena) {
     _cleanup_text_ struct uma_text text = { 0 };
     say(&text, gather->stopped, "stopped before the end", "");
-    say(&text, gather->cut && !gather->stopped, "the time or the room ran out", "");
+    say(&text, gather->cut_by && !gather->stopped, gather->cut_by, "");
     say(&text, gather->counts.processes_denied, "the files of one process may not be seen by this user",
         "processes whose files may not be seen by this user");
     if (geteuid() != 0)
@@ -362,7 +368,9 @@ static int finish(struct uma_gather *gather, struct uma_arena *arena, struct uma
     uma_source_ok(&cache.source, "proc");
     cache.source.detail = detail(gather, arena);
     cache.total = total_of(gather);
-    cache.explained = uma_known_u64(sums->resident);
+    /* of nothing that was looked at it is known: that is not 0 */
+    bool none_told = sums->unreadable > 0 && sums->unreadable == sums->files;
+    cache.explained = none_told ? uma_no_u64(UMA_DENIED) : uma_known_u64(sums->resident);
     cache.unreadable = uma_known_u64(sums->unreadable);
     if (sums->left_out > 0)
         cache.left_out = uma_known_u64(sums->left_out);
@@ -423,7 +431,7 @@ int uma_page_cache_read(struct uma_root *root, const struct uma_page_cache_reque
     };
     if (r < 0) {
         gather.request = &only_paths;
-        gather.cut = true;
+        uma_gather_cut(&gather, "it cannot be read what is mounted, so that only paths that were named were looked at");
     }
     r = gather_all(&gather, err);
     if (r == 0)

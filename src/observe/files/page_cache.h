@@ -22,6 +22,9 @@ struct uma_page_cache_request {
     void *userdata;
 };
 
+/* The first clause of the source's detail where a reading is not complete is why; this one is told with the time. */
+#define UMA_PAGE_CACHE_LATE "the time was over"
+
 struct uma_page_cache_counts {
     uint64_t files_seen, folders, links_outside, denied, vanished, mounts_skipped, processes, processes_denied;
 };

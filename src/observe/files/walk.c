@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "observe/files/magic.h"
 #include "observe/files/open_file.h"
 
 #include <dirent.h>
@@ -164,7 +165,7 @@ static void count_failure(struct walker *w, int code) {
         return;
     case EMFILE:
     case ENFILE:
-        w->counts->cut = true;
+        w->counts->cut = w->counts->too_many_open = true;
         return;
     default:
         if (w->counts->denied++ == 0)
@@ -196,7 +197,8 @@ static bool text_leaves(const struct walker *w, const char *target, size_t depth
 /*
  * Links are counted, never followed. openat2(2) with RESOLVE_BENEATH resolves one without opening what it leads to and refuses to leave the tree (EXDEV), also
  * by way of other links. It refuses absolute ones whatever they say; those, and all where there is no openat2 (before 5.6, or not allowed), are
- * judged by their text. So is what would cross into a mount that must not be touched.
+ * judged by their text. So is what would cross into a mount that must not be touched. Links of /proc/PID/fd and the like lead out by no path at all (ELOOP,
+ * as they are refused; "pipe:[1]"): what they lead to lies nowhere below.
  */
 static void count_link(struct walker *w, int folder, const char *name) {
     struct open_how how = {
@@ -204,8 +206,9 @@ static void count_link(struct walker *w, int folder, const char *name) {
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (w->untouchable_below ? RESOLVE_NO_XDEV : 0),
     };
     _cleanup_close_ int fd = (int)syscall(SYS_openat2, dirfd(w->levels[0].stream), w->path.data + w->root_length, &how, sizeof(how));
-    bool outside = false;
-    if (fd < 0 && (errno == EXDEV || errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == ENAMETOOLONG || errno == EAGAIN)) {
+    int code = fd < 0 ? errno : 0;
+    bool outside = code == ELOOP && uma_filesystem_magic(folder) == UMA_MAGIC_PROC;
+    if (code == EXDEV || code == ENOSYS || code == EPERM || code == EINVAL || code == ENAMETOOLONG || code == EAGAIN) {
         char target[4096 + 1]; /* PATH_MAX: no link is longer */
         ssize_t n = readlinkat(folder, name, target, sizeof(target) - 1);
         if (n < 0) {
@@ -213,7 +216,7 @@ static void count_link(struct walker *w, int folder, const char *name) {
             return;
         }
         target[n] = '\0';
-        outside = text_leaves(w, target, w->depth - 1);
+        outside = text_leaves(w, target, w->depth - 1) || (strstr(target, ":[") && uma_filesystem_magic(folder) == UMA_MAGIC_PROC);
     }
     if (outside)
         w->counts->links_outside++;
@@ -261,7 +264,7 @@ static int enter(struct walker *w, int opened) {
 
 static int visit_folder(struct walker *w, int parent, const char *name) {
     if (w->depth == UMA_WALK_DEPTH_MAX) {
-        w->counts->cut = true;
+        w->counts->cut = w->counts->too_deep = true;
         return 0;
     }
     int fd = uma_open_quietly(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);

@@ -45,6 +45,7 @@ struct uma_walk_counts {
     uint64_t vanished, denied;            /* denied: also input/output errors */
     uint64_t mounts_skipped;              /* mounts not to be touched, other devices, folders mounted inside themselves */
     bool cut;                             /* the time, the number, the depth or open files ran out, or stop() said so */
+    bool too_deep, too_many_open;         /* of these: folders lie deeper than is walked; no more files may be open */
     char denied_at[256];                  /* the first that could not be read */
 };
 
