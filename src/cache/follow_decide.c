@@ -53,6 +53,15 @@ uint32_t uma_follow_chunk_length(const struct uma_follow_window *window, const s
     return start >= file->size ? 0 : (uint32_t)MIN_OF(file->size - start, (uint64_t)window->chunk);
 }
 
+static unsigned readers_of(const struct uma_follow_file *file) {
+    return MIN_OF(MAX_OF(file->readers, 1u), READERS_MAX);
+}
+
+uint64_t uma_follow_unread(const struct uma_follow_window *window, const struct uma_follow_file *file, size_t index) {
+    uint64_t readable = (uint64_t)uma_follow_chunk_length(window, file, index) * readers_of(file);
+    return readable - MIN_OF(readable, (uint64_t)file->chunks[index].pass);
+}
+
 /* ---- the list, oldest growth first --------------------------------------------------------------------------- */
 
 static void list_remove(struct uma_follow_window *window, struct uma_follow_chunk *chunk) {
@@ -91,10 +100,6 @@ static void leave_in_place(struct uma_follow_window *window, struct uma_follow_f
         list_remove(window, &file->chunks[i]);
 }
 
-static unsigned readers_of(const struct uma_follow_file *file) {
-    return MIN_OF(MAX_OF(file->readers, 1u), READERS_MAX);
-}
-
 static void judge_reuse(struct uma_follow_window *window, struct uma_follow_file *file) {
     if (file->by_count && file->asked / readers_of(file) <= file->size + file->size / ASKED_MORE_SHARE)
         return;
@@ -131,9 +136,8 @@ uint32_t uma_follow_saw(struct uma_follow_window *window, struct uma_follow_file
     grown = MIN_OF(grown, length - chunk->held);
     if (grown == 0)
         return 0;
-    uint64_t readable = (uint64_t)length * readers_of(file);
-    uint32_t once = length - MIN_OF(chunk->pass, length),
-             first = (uint32_t)MIN_OF((uint64_t)grown, readable - MIN_OF(readable, chunk->pass));
+    uint32_t once = length - MIN_OF(chunk->pass, length);
+    uint32_t first = (uint32_t)MIN_OF((uint64_t)grown, uma_follow_unread(window, file, index));
     list_remove(window, chunk);
     chunk->low = chunk->held ? MIN_OF(chunk->low, low) : low;
     chunk->high = chunk->held ? MAX_OF(chunk->high, high) : high;
@@ -182,6 +186,7 @@ void uma_follow_pass(struct uma_follow_window *window, struct uma_follow_file *f
         struct uma_follow_chunk *chunk = &file->chunks[i];
         chunk->pass = 0; /* what is held may leave before this pass comes to it: reading it then is a first time too */
         chunk->evicted = false;
+        chunk->arrived = 0;
         if (chunk->held && !chunk->listed)
             list_append(window, chunk);
     }
@@ -242,7 +247,7 @@ void uma_follow_evicted(struct uma_follow_window *window, struct uma_follow_chun
     chunk->held -= gone;
     chunk->evicted = chunk->evicted || gone > 0;
     if (!stuck) {
-        chunk->low = chunk->high = 0;
+        chunk->low = chunk->high = chunk->arrived = 0;
         chunk->left = left;
         chunk->failures = 0;
         return;

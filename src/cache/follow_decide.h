@@ -27,6 +27,7 @@ struct uma_follow_chunk {
     uint32_t low, high;                     /* where in it */
     uint32_t left;                          /* bytes that stayed when it was last evicted, too few to be worth another try */
     uint32_t pass, read; /* bytes read: in this pass over the file, at most its length for each reader; distinct ones, ever */
+    uint32_t arrived;    /* the look that found it in memory since it was last evicted; 0: none (follow_arrivals.h) */
     uint8_t failures;    /* evictions that left most of it where it was */
     bool listed, evicted;
 };
@@ -42,6 +43,7 @@ struct uma_follow_file {
     bool by_count;                     /* told by the caller: nobody maps it, so what is read of it is known by that count alone */
     unsigned readers;                  /* processes that read it in this pass, told by the caller: each may read each byte once; 0: one */
     uint64_t stuck;                    /* bytes that would not leave and are not tried any more */
+    uint32_t looks;                    /* at what of it is in memory: follow_arrivals.h */
     size_t front;                      /* the chunk that grew last */
     int64_t moved_ns;                  /* when it last grew */
     bool in_place;                     /* used where it lies: left alone */
@@ -72,6 +74,8 @@ int uma_follow_file_new(const struct uma_follow_window *window, uint64_t size, s
 struct uma_follow_file *uma_follow_file_free(struct uma_follow_window *window, struct uma_follow_file *file);
 uint32_t uma_follow_chunk_length(const struct uma_follow_window *window, const struct uma_follow_file *file, size_t index);
 
+/* Bytes of it that may still be read for a first time in this pass, by each of its readers. */
+uint64_t uma_follow_unread(const struct uma_follow_window *window, const struct uma_follow_file *file, size_t index);
 /*
  * In chunk `index`, `bytes` between `low` and `high` are there and were read by the job. Less than was held says nothing: pages that are
  * unmapped after they were copied are in memory still. Returns the bytes that are new.

@@ -40,9 +40,12 @@ static struct uma_followed *followed_of(const struct uma_follower *f, const stru
     return NULL;
 }
 
-/* Nine tenths between its ends were read: a tensor or several, with the gaps of alignment. */
+/*
+ * Nine tenths between its ends were read: a tensor or several, with the gaps of alignment. Of a file that is only read it is not known where in it they are: all that
+ * is there has lain as long.
+ */
 static bool is_scattered(const struct uma_follow_chunk *chunk) {
-    return chunk->held < (chunk->high - chunk->low) / 10 * 9;
+    return !chunk->file->by_count && chunk->held < (chunk->high - chunk->low) / 10 * 9;
 }
 
 static size_t parts_of(const struct uma_follower *f, struct uma_follow_chunk **chunks, size_t n, struct part *parts) {
@@ -267,7 +270,9 @@ void uma_follow_evict_rest(struct uma_follower *f) {
     (void)uma_follow_evict(f, 0);
     for (size_t i = 0; i < f->n_files; i++) {
         struct uma_followed *file = f->files[i];
-        if (file->ignored || file->state->in_place || file->state->read < file->state->size - file->state->size / 100)
+        const struct uma_follow_file *state = file->state;
+        uint64_t read = state->by_count ? MAX_OF(state->read, state->asked) : state->read;
+        if (file->ignored || state->in_place || read < state->size - state->size / 100)
             continue;
         /* Read ahead and never asked for, and ends of folios; pages that anybody maps stay. */
         if (uma_evict_range(file->fd, 0, 0) == 0)

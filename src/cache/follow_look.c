@@ -10,9 +10,11 @@
  */
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "cache/follow_arrivals.h"
 #include "cache/follow_parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -214,17 +216,36 @@ static void look_at_cold_front(struct uma_follower *f, struct uma_follow_process
     }
 }
 
+struct arrivals {
+    size_t n, room;
+    struct uma_follow_arrival *list;
+};
+
+static bool arrival_add(struct arrivals *arrivals, size_t chunk, uint64_t bytes) {
+    if (arrivals->n == arrivals->room) {
+        size_t wanted = MAX_OF(arrivals->room * 2, (size_t)256);
+        void *larger = reallocarray(arrivals->list, wanted, sizeof *arrivals->list);
+        if (!larger)
+            return false;
+        arrivals->list = larger;
+        arrivals->room = wanted;
+    }
+    arrivals->list[arrivals->n++] = (struct uma_follow_arrival){ .chunk = chunk, .bytes = (uint32_t)bytes };
+    return true;
+}
+
 /*
- * Every cold chunk, for as many bytes as were read: halves of which nothing is resident are passed over whole. What stayed when a chunk was evicted
- * was not read again. The stack is deep enough for 8 million chunks.
+ * Every cold chunk: halves of which nothing is resident are passed over whole. What stayed when a chunk was evicted has not come since. The stack is deep enough
+ * for 8 million chunks.
  */
 static void sweep_cold(struct uma_follower *f, struct uma_follow_process *process, struct uma_followed *file) {
     struct span {
         size_t from, to;
     } stack[64] = { { 0, file->state->n_chunks } };
+    struct arrivals arrivals = { 0 };
     size_t depth = 1;
     uint64_t size = f->window.chunk;
-    while (depth && process->unexplained_rchar) {
+    while (depth) {
         struct span span = stack[--depth];
         uint64_t start = (uint64_t)span.from * size, end = MIN_OF((uint64_t)span.to * size, file->state->size);
         if (start >= end)
@@ -242,10 +263,12 @@ static void sweep_cold(struct uma_follower *f, struct uma_follow_process *proces
         const struct uma_follow_chunk *chunk = &file->state->chunks[span.from];
         if (uma_follow_is_warm(file, span.from) && !chunk->evicted)
             continue;
-        uint64_t bytes = part.resident.value - MIN_OF(part.resident.value, (uint64_t)chunk->left);
-        bytes = MIN_OF(MIN_OF(bytes, end - start), chunk->held + process->unexplained_rchar);
-        explain(&process->unexplained_rchar, saw(f, file, span.from, (uint32_t)bytes, 0, (uint32_t)(end - start)));
+        uint64_t bytes = MIN_OF(part.resident.value - MIN_OF(part.resident.value, (uint64_t)chunk->left), end - start);
+        if (bytes && !arrival_add(&arrivals, span.from, bytes))
+            break;
     }
+    f->grown += uma_follow_attribute(&f->window, file->state, arrivals.list, arrivals.n, &process->unexplained_rchar, f->now_ns);
+    free(arrivals.list);
 }
 
 /* Bytes that nothing else explains, in file order over the chunks that were warm. */

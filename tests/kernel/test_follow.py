@@ -4,6 +4,7 @@
 
 Other programs on the machine take the processor from the follower; an attempt that is off is made again, at most three times.
 """
+import glob
 import json
 import os
 import shutil
@@ -18,13 +19,15 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from disk import cached, disk_places  # noqa: E402
 
-UMACTL, JOB, REFUSE = os.environ["UMACTL"], os.environ["UMA_FOLLOW_JOB"], os.environ["UMA_REFUSE"]
+UMACTL, JOB, REFUSE, LOADER = (os.environ[name] for name in ("UMACTL", "UMA_FOLLOW_JOB", "UMA_REFUSE", "UMA_LOADER"))
 MIB = 1 << 20
 SIZE, WINDOW = 256 * MIB, 32 * MIB
 # The window is an eighth of the file. What is read between two looks and what the kernel reads ahead comes on top.
 PEAK = 1.3
 # Out of order the kernel reads ahead of every jump, 8 MiB here for 2 MiB that are copied: unread parts are in memory, and are not evicted.
 PEAK_OUT_OF_ORDER = 1.6
+# By pread(2) and out of order only the count tells what was read; what was read ahead is left until the job comes to it.
+PEAK_BY_COUNT = 1.4
 NOBODY = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
 
@@ -250,6 +253,33 @@ def test_keep_free():
     assert loaded.report["kept_free"] >= 64 * MIB, loaded.report
 
 
+def never_in_place(report, said):
+    assert report["end"] != "in place" and "used where it lies" not in (report["note"] or "") + said, f"every byte is read once: {report} {said}"
+
+
+def test_tensors_once(how, order, second=False):
+    """A cold file whose tensors are each read once: whatever the kernel reads ahead, and whoever else evicts, that is no use in place."""
+    prepare(Loaded.tensors, False)
+    state = tempfile.mkdtemp(dir=Loaded.folder)
+    argv = [UMACTL, "run", "--load-window", str(WINDOW), "--", LOADER, "load", Loaded.tensors, how, order, "0.5", "0.002" if second else "0"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_STATE_HOME": state}) as run:
+        pid = run.stdout.readline().split()[-1]
+        also = subprocess.run([UMACTL, "cache", "follow", pid, "--json", "--window", str(WINDOW)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=60, check=False) if second else None
+        out, err = run.communicate(timeout=60)
+    assert run.returncode == 0 and "checksum ok" in out, (run.returncode, out, err)
+    record, = glob.glob(os.path.join(state, "umactl", "runs", "*", "run.json"))
+    with open(record, encoding="utf-8") as f:
+        report = json.load(f)["load"]["report"]
+    never_in_place(report, err)
+    if also:
+        never_in_place(json.loads(also.stdout), also.stderr)
+    ratio = report["peak"] / SIZE
+    print(f"# peak {ratio:.2f} of the file, read again {report['evicted_again_bytes'] / MIB:.1f} MiB")
+    assert ratio <= PEAK_BY_COUNT, f"the peak is {ratio:.2f} of the file: {report}"
+    assert cached(Loaded.tensors) <= SIZE / 10, f"{cached(Loaded.tensors)} bytes are left in the page cache"
+
+
 CASES = [
     ("mapped shared, warm", lambda: copies("shared", True, ["fadvise", "process_madvise"])),
     ("mapped shared, cold", lambda: copies("shared", False, ["fadvise", "process_madvise"])),
@@ -259,6 +289,10 @@ CASES = [
     ("pread, warm", lambda: copies("pread", True, ["fadvise"])),
     ("pread, cold", lambda: copies("pread", False, ["fadvise"])),
     ("pread, cold, a window smaller than the readahead", lambda: copies("pread", False, ["fadvise"], window=16 * MIB)),
+    ("tensors by pread, in the model's order, cold", lambda: test_tensors_once("read", "dict")),
+    ("tensors by pread, in the file's order, cold", lambda: test_tensors_once("read", "file")),
+    ("tensors of a mapping, in the model's order, cold", lambda: test_tensors_once("shared", "dict")),
+    ("tensors by pread, and two who follow", lambda: test_tensors_once("read", "dict", True)),
     ("weights used in place are left alone", test_in_place),
     ("pages of two processes stay, and it is said", test_two_processes),
     ("process_madvise refused: it is said, and fadvise goes on", test_refused),
@@ -303,6 +337,8 @@ def main():
         os.chmod(Loaded.folder, 0o755)
         Loaded.umactl, Loaded.job = shutil.copy(UMACTL, Loaded.folder), shutil.copy(JOB, Loaded.folder)
         Loaded.file, Loaded.nobodys = (os.path.join(Loaded.folder, name) for name in ("model.safetensors", "own.safetensors"))
+        Loaded.tensors = os.path.join(Loaded.folder, "tensors.safetensors")
+        subprocess.run([LOADER, "make", Loaded.tensors, str(SIZE)], check=True)
         make(Loaded.file, SIZE)
         make(Loaded.nobodys, SIZE, 65534)
         print(f"1..{len(CASES)}")
