@@ -2,6 +2,7 @@
 #include "act/cgroup_scope.h"
 
 #include "base/units.h"
+#include "base/values.h"
 #include "observe/cgroup.h"
 #include "observe/lines.h"
 #include "observe/source.h"
@@ -196,18 +197,24 @@ void uma_cgroup_scope_create_in(const char *root, const char *name, struct uma_c
         (void)snprintf(scope->note, sizeof(scope->note), "no group could be made: %s", strerror(-why));
 }
 
+static void memory_stat(int dir, int version, struct uma_cgroup_usage *usage) {
+    char text[FILE_MAX];
+    ssize_t n = read_at(dir, "memory.stat", text, sizeof(text));
+    if (n <= 0)
+        return;
+    /* cgroup-v1/memory.rst: rss is anonymous memory and swap cache, total_ covers the groups below */
+    usage->anon = uma_cgroup_keyed_parse(text, (size_t)n, version == 1 ? "total_rss" : "anon");
+    usage->shmem = uma_cgroup_keyed_parse(text, (size_t)n, version == 1 ? "total_shmem" : "shmem");
+    if (version == 1)
+        usage->swap = uma_cgroup_keyed_parse(text, (size_t)n, "total_swap");
+}
+
 static void usage_v1(int dir, struct uma_cgroup_usage *usage) {
     char text[FILE_MAX];
     usage->current = number_at(dir, "memory.usage_in_bytes");
     usage->peak = number_at(dir, "memory.max_usage_in_bytes");
-    ssize_t n = read_at(dir, "memory.stat", text, sizeof(text));
-    if (n > 0) {
-        /* cgroup-v1/memory.rst: rss is anonymous memory and swap cache, total_ covers the groups below */
-        usage->anon = uma_cgroup_keyed_parse(text, (size_t)n, "total_rss");
-        usage->shmem = uma_cgroup_keyed_parse(text, (size_t)n, "total_shmem");
-        usage->swap = uma_cgroup_keyed_parse(text, (size_t)n, "total_swap");
-    }
-    n = read_at(dir, "memory.oom_control", text, sizeof(text));
+    memory_stat(dir, 1, usage);
+    ssize_t n = read_at(dir, "memory.oom_control", text, sizeof(text));
     if (n > 0)
         usage->oom_kill = uma_cgroup_keyed_parse(text, (size_t)n, "oom_kill");
 }
@@ -217,12 +224,8 @@ static void usage_v2(int dir, struct uma_cgroup_usage *usage) {
     usage->current = number_at(dir, "memory.current");
     usage->peak = number_at(dir, "memory.peak"); /* since 5.19 */
     usage->swap = number_at(dir, "memory.swap.current");
-    ssize_t n = read_at(dir, "memory.stat", text, sizeof(text));
-    if (n > 0) {
-        usage->anon = uma_cgroup_keyed_parse(text, (size_t)n, "anon");
-        usage->shmem = uma_cgroup_keyed_parse(text, (size_t)n, "shmem");
-    }
-    n = read_at(dir, "memory.events", text, sizeof(text));
+    memory_stat(dir, 2, usage);
+    ssize_t n = read_at(dir, "memory.events", text, sizeof(text));
     if (n > 0)
         usage->oom_kill = uma_cgroup_keyed_parse(text, (size_t)n, "oom_kill");
 }
@@ -236,6 +239,14 @@ void uma_cgroup_scope_usage(const struct uma_cgroup_scope *scope, struct uma_cgr
             usage_v2(scope->dir_fd, &usage);
     }
     *ret_usage = usage;
+}
+
+struct uma_u64 uma_cgroup_scope_memory(const struct uma_cgroup_scope *scope) {
+    struct uma_cgroup_usage usage = { 0 };
+    if (scope->dir_fd >= 0 && scope->memory)
+        memory_stat(scope->dir_fd, scope->version, &usage);
+    bool known = usage.anon.validity == UMA_KNOWN && usage.shmem.validity == UMA_KNOWN;
+    return known ? uma_known_u64(usage.anon.value + usage.shmem.value) : (struct uma_u64){ 0 };
 }
 
 static void processes_of(int dir, void (*each)(void *userdata, pid_t pid), void *userdata) {

@@ -35,6 +35,8 @@ void uma_cgroup_scope_create(const char *name, struct uma_cgroup_scope *ret_scop
 /* The same below a folder that is laid out as a machine (proc/self/cgroup, sys/fs/cgroup); "": this machine. */
 void uma_cgroup_scope_create_in(const char *root, const char *name, struct uma_cgroup_scope *ret_scope);
 void uma_cgroup_scope_usage(const struct uma_cgroup_scope *scope, struct uma_cgroup_usage *ret_usage);
+/* Anonymous and shared memory alone, one small file: for whoever looks often. */
+struct uma_u64 uma_cgroup_scope_memory(const struct uma_cgroup_scope *scope);
 /* Calls `each` for every process in the group and in groups the job made right below it (at most 256). */
 void uma_cgroup_scope_processes(const struct uma_cgroup_scope *scope, void (*each)(void *userdata, pid_t pid), void *userdata);
 /* Remove the group when it is empty. 0, or -EBUSY: it holds processes still, and stays. */

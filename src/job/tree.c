@@ -379,12 +379,8 @@ static void find_peak(struct uma_tree *tree, const struct uma_cgroup_usage *usag
 }
 
 void uma_tree_look(struct uma_tree *tree) {
-    struct uma_cgroup_usage usage;
-    if (!tree || !tree->scope->memory)
-        return;
-    uma_cgroup_scope_usage(tree->scope, &usage);
-    if (group_counts(&usage))
-        tree->between = MAX_OF(tree->between, usage.anon.value + usage.shmem.value);
+    if (tree)
+        tree->between = MAX_OF(tree->between, or_zero(uma_cgroup_scope_memory(tree->scope)));
 }
 
 static void sum_up(struct uma_tree *tree, struct uma_tree_reading *reading) {

@@ -215,6 +215,7 @@ static void v2_usage(void **state) {
     assert_int_equal(usage.shmem.value, 200);
     assert_int_equal(usage.swap.value, 30);
     assert_int_equal(usage.oom_kill.value, 1);
+    assert_int_equal(uma_cgroup_scope_memory(&m.scope).value, 4200);
     /* before Linux 5.19 there is no peak: unknown, not 0 */
     (void)snprintf(file, sizeof(file), "%s/memory.peak", made(&m) + 1);
     folder_drop(&m.folder, file);
@@ -248,6 +249,7 @@ static void v1_usage(void **state) {
     assert_int_equal(usage.shmem.value, 200);
     assert_int_equal(usage.swap.value, 30);
     assert_int_equal(usage.oom_kill.value, 2);
+    assert_int_equal(uma_cgroup_scope_memory(&m.scope).value, 4200);
 }
 
 static void none(void **state) {
@@ -260,6 +262,7 @@ static void none(void **state) {
     assert_string_equal(m.scope.note, "no control groups here");
     uma_cgroup_scope_usage(&m.scope, &usage);
     assert_int_not_equal(usage.anon.validity, UMA_KNOWN);
+    assert_int_not_equal(uma_cgroup_scope_memory(&m.scope).validity, UMA_KNOWN);
     assert_int_equal(uma_cgroup_scope_remove(&m.scope), 0);
 }
 
