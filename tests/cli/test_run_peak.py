@@ -23,6 +23,11 @@ def within(got, expected, share, what):
     assert got is not None and abs(got - expected) <= share * expected, f"{what}: {got} against {expected} ({(got or 0) / expected - 1:+.2%})"
 
 
+def limited(peak):
+    """The group's mark is the limit. The kernel adds up memory.stat in its own time: what was read may be a little above the mark, and then is the limit."""
+    assert peak["cgroup"] <= peak["anonymous_and_shared_at_most"] <= 1.02 * peak["cgroup"], peak
+
+
 def finished(child, code=0, timeout=120):
     out, err = child.communicate(timeout=timeout)
     text = err.decode()
@@ -68,7 +73,7 @@ def mapped(group, cold, hold):
             if float(hold) > 0:
                 assert least >= 0.98 * SIZE, peak
             if group:
-                equal(most, peak["cgroup"])
+                limited(peak)
             line = next(x for x in err.splitlines() if "peak job" in x)
             figure = re.search(r"(at least |at most )?([0-9.?]+)( MiB| KiB| GiB)? anonymous and shared", line)
             equal(figure.group(1), None if least and most <= 1.02 * least else "at least " if least is not None else "at most ", line)
@@ -121,7 +126,7 @@ def churn():
                 raise Skip("no group with a high mark: " + str(s.record()["cgroup_note"]))
             assert peak["cgroup"] >= own + file // 2, f"the file was not charged to the job: {peak}"
             within(peak["anonymous_and_shared"], mark - mapped_files, 0.02, "anonymous and shared against what the job had")
-            equal(peak["anonymous_and_shared_at_most"], peak["cgroup"], "a mark that holds page cache is an upper limit")
+            limited(peak)
             assert re.search("at least [0-9]+ MiB anonymous and shared", err), err
             with open(os.path.join(s.folder(), "samples.csv"), newline="", encoding="utf-8") as f:
                 most = max(int(r["job.memory.max"]) for r in csv.DictReader(f) if r["job.memory.max"])

@@ -29,7 +29,8 @@ run_once() { # NAME HOLD
     check "$1: it has a group with a high mark" [ "$(field cgroup)" -ge $((SIZE * 9 / 10)) ]
     check "$1: the file was resident beside the copy" [ "$(field resident)" -ge $((SIZE * 19 / 10)) ]
     check "$1: no page cache is taken for memory" [ "${least:-0}" -le $((SIZE * 51 / 50)) ]
-    check "$1: the group's mark is the limit" [ "$(field anonymous_and_shared_at_most)" -eq "$(field cgroup)" ]
+    mark=$(field cgroup) # the kernel adds up memory.stat in its own time: it may be a little above the mark, and then is the limit
+    check "$1: the group's mark is the limit" between "$(field anonymous_and_shared_at_most)" "$mark" $((mark * 51 / 50))
     [ "$2" = 0 ] || check "$1: its memory is one copy" [ "$least" -ge $((SIZE * 49 / 50)) ]
 }
 
