@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "valve/account.h"
+
+#include "valve/call.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct uma_valve_slot) == 128, "two lines of 64 bytes, and as much as processors fetch at once");
+
+enum { BEING_FREED = 0xffffffffu }; /* no process has this number */
+
+/* Two that ask at once see each other's bytes: who is refused looks again, after a pause that is not the other's. */
+enum { TAKE_TRIES = 4, TAKE_PAUSE_NS = 20000 };
+
+void uma_valve_account_begin(struct uma_valve_account *account, uint64_t ceiling, uint64_t floor) {
+    account->size = sizeof(*account);
+    atomic_store(&account->ceiling, ceiling);
+    atomic_store(&account->floor, floor);
+    atomic_thread_fence(memory_order_release);
+    account->magic = UMA_VALVE_ACCOUNT_MAGIC;
+}
+
+bool uma_valve_account_valid(const struct uma_valve_account *account, uint64_t size) {
+    return size >= sizeof(*account) && account->magic == UMA_VALVE_ACCOUNT_MAGIC && account->size == sizeof(*account);
+}
+
+/* ---- facts of a process ---- */
+
+static char *append_number(char *at, uint32_t value) {
+    char digits[10];
+    unsigned n = 0;
+    do
+        digits[n++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (n > 0)
+        *at++ = digits[--n];
+    return at;
+}
+
+uint64_t uma_valve_start_time(uint32_t pid) {
+    char path[32] = "/proc/", text[512];
+    char *at = append_number(path + strlen(path), pid);
+    (void)memcpy(at, "/stat", sizeof("/stat"));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    (void)close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    const char *s = strrchr(text, ')'); /* the name before it may hold anything */
+    for (int field = 2; s && field < 22; field++)
+        s = strchr(s + 1, ' ');
+    uint64_t value = 0;
+    for (s = s ? s + 1 : ""; *s >= '0' && *s <= '9'; s++)
+        value = value * 10 + (uint64_t)(*s - '0');
+    return value;
+}
+
+uint32_t uma_valve_pid_namespace(void) {
+    struct uma_valve_statx st;
+    return uma_valve_stat(AT_FDCWD, "/proc/self/ns/pid", 0, &st) ? (uint32_t)st.ino : 0;
+}
+
+/* ---- slots ---- */
+
+static unsigned n_slots(const struct uma_valve_account *account) {
+    uint32_t n = atomic_load_explicit(&account->n_slots, memory_order_acquire);
+    return n < UMA_VALVE_SLOTS ? n : UMA_VALVE_SLOTS;
+}
+
+static struct uma_valve_slot *claim(struct uma_valve_account *account, uint32_t pid) {
+    for (unsigned i = 0; i < UMA_VALVE_SLOTS; i++) {
+        uint32_t none = 0;
+        if (!atomic_compare_exchange_strong(&account->slots[i].pid, &none, pid))
+            continue;
+        uint32_t n = atomic_load(&account->n_slots);
+        while (n <= i && !atomic_compare_exchange_weak(&account->n_slots, &n, i + 1))
+            ;
+        return &account->slots[i];
+    }
+    return NULL;
+}
+
+/* The slot of this very process before it executed another program: what it had taken went with the old one. */
+static struct uma_valve_slot *own(struct uma_valve_account *account, uint32_t pid, uint32_t namespace) {
+    for (unsigned i = 0; i < n_slots(account); i++)
+        if (atomic_load(&account->slots[i].pid) == pid && account->slots[i].pid_namespace == namespace)
+            return &account->slots[i];
+    return NULL;
+}
+
+static void clear(struct uma_valve_slot *slot) {
+    atomic_store(&slot->used, 0);
+    atomic_store(&slot->overhead, 0);
+    atomic_store(&slot->under_way, 0);
+    atomic_store(&slot->refused, 0);
+}
+
+struct uma_valve_slot *uma_valve_account_join(struct uma_valve_account *account) {
+    uint32_t pid = (uint32_t)getpid(), namespace = uma_valve_pid_namespace();
+    struct uma_valve_slot *slot = own(account, pid, namespace);
+    if (slot)
+        clear(slot);
+    else
+        slot = claim(account, pid);
+    if (!slot) {
+        (void)uma_valve_account_prune(account);
+        slot = claim(account, pid);
+    }
+    if (!slot)
+        return NULL;
+    slot->pid_namespace = namespace;
+    (void)memset(slot->name, 0, sizeof(slot->name));
+    (void)prctl(PR_GET_NAME, slot->name);
+    slot->name[sizeof(slot->name) - 1] = '\0';
+    atomic_store(&slot->start_time, uma_valve_start_time(pid));
+    return slot;
+}
+
+static bool is_dead(const struct uma_valve_slot *slot, uint32_t pid, uint32_t namespace) {
+    uint64_t start = atomic_load(&slot->start_time);
+    if (pid == 0 || pid == BEING_FREED || start == 0 || slot->pid_namespace != namespace || namespace == 0)
+        return false;
+    return uma_valve_start_time(pid) != start;
+}
+
+uint64_t uma_valve_account_prune(struct uma_valve_account *account) {
+    uint32_t namespace = uma_valve_pid_namespace();
+    uint64_t freed = 0;
+    if (uma_valve_start_time((uint32_t)getpid()) == 0)
+        return 0; /* no /proc, or another's: everybody would seem dead */
+    for (unsigned i = 0; i < n_slots(account); i++) {
+        struct uma_valve_slot *slot = &account->slots[i];
+        uint32_t pid = atomic_load(&slot->pid);
+        if (!is_dead(slot, pid, namespace) || !atomic_compare_exchange_strong(&slot->pid, &pid, BEING_FREED))
+            continue;
+        atomic_store(&slot->start_time, 0);
+        freed += atomic_load(&slot->used) + atomic_load(&slot->overhead);
+        clear(slot);
+        atomic_store(&slot->pid, 0);
+    }
+    return freed;
+}
+
+/* ---- taking ---- */
+
+uint64_t uma_valve_account_used(const struct uma_valve_account *account) {
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < n_slots(account); i++)
+        sum += atomic_load(&account->slots[i].used) + atomic_load(&account->slots[i].overhead);
+    return sum;
+}
+
+uint64_t uma_valve_account_under_way(const struct uma_valve_account *account) {
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < n_slots(account); i++)
+        sum += atomic_load(&account->slots[i].under_way);
+    return sum;
+}
+
+bool uma_valve_account_take(struct uma_valve_account *account, struct uma_valve_slot *slot, uint64_t size, uint64_t *ret_used) {
+    uint64_t ceiling = atomic_load_explicit(&account->ceiling, memory_order_relaxed), used = 0;
+    for (int tries = 0; tries < TAKE_TRIES; tries++) {
+        (void)atomic_fetch_add(&slot->under_way, size);
+        (void)atomic_fetch_add(&slot->used, size);
+        used = uma_valve_account_used(account);
+        used -= size < used ? size : used;
+        if (size <= ceiling && used <= ceiling - size) {
+            *ret_used = used;
+            return true;
+        }
+        uma_valve_account_untake(slot, size);
+        if (size > ceiling)
+            break;
+        if (uma_valve_account_prune(account) == 0 && uma_valve_account_under_way(account) == 0)
+            break; /* nobody else is asking: it will not be otherwise the next time */
+        struct timespec pause = { .tv_nsec = TAKE_PAUSE_NS * (long)(1 + ((uint32_t)getpid() + (uint32_t)tries * 3) % 7) };
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    }
+    *ret_used = used;
+    return false;
+}
+
+void uma_valve_account_taken(struct uma_valve_slot *slot, uint64_t size, uint64_t given) {
+    if (given > size)
+        (void)atomic_fetch_add(&slot->used, given - size);
+    else
+        uma_valve_account_give_back(slot, size - given);
+    (void)atomic_fetch_sub(&slot->under_way, size);
+}
+
+void uma_valve_account_untake(struct uma_valve_slot *slot, uint64_t size) {
+    (void)atomic_fetch_sub(&slot->used, size);
+    (void)atomic_fetch_sub(&slot->under_way, size);
+}
+
+void uma_valve_account_give_back(struct uma_valve_slot *slot, uint64_t size) {
+    (void)atomic_fetch_sub(&slot->used, size);
+}
+
+/* ---- events ---- */
+
+void uma_valve_account_tell(struct uma_valve_account *account, const struct uma_valve_event *event) {
+    uint64_t sequence = atomic_fetch_add(&account->next_event, 1) + 1;
+    struct uma_valve_event *to = &account->events[sequence % UMA_VALVE_EVENTS];
+    atomic_store(&to->sequence, 0);
+    to->time_ns = event->time_ns;
+    to->size = event->size;
+    to->used = event->used;
+    to->ceiling = event->ceiling;
+    to->available = event->available;
+    to->free = event->free;
+    to->evicted = event->evicted;
+    to->pid = event->pid;
+    to->kind = event->kind;
+    atomic_store_explicit(&to->sequence, sequence, memory_order_release);
+}
+
+unsigned uma_valve_account_events(const struct uma_valve_account *account, uint64_t *after, struct uma_valve_event *ret, unsigned n) {
+    uint64_t last = atomic_load(&account->next_event);
+    unsigned found = 0;
+    if (last > UMA_VALVE_EVENTS && *after < last - UMA_VALVE_EVENTS)
+        *after = last - UMA_VALVE_EVENTS;
+    while (*after < last && found < n) {
+        const struct uma_valve_event *from = &account->events[(*after + 1) % UMA_VALVE_EVENTS];
+        uint64_t sequence = atomic_load_explicit(&from->sequence, memory_order_acquire);
+        if (sequence == 0 || sequence < *after + 1)
+            break; /* being written */
+        struct uma_valve_event copy = { .time_ns = from->time_ns,
+                                        .size = from->size,
+                                        .used = from->used,
+                                        .ceiling = from->ceiling,
+                                        .available = from->available,
+                                        .free = from->free,
+                                        .evicted = from->evicted,
+                                        .pid = from->pid,
+                                        .kind = from->kind };
+        atomic_thread_fence(memory_order_acquire);
+        ++*after;
+        if (atomic_load_explicit(&from->sequence, memory_order_relaxed) != *after)
+            continue; /* overwritten meanwhile */
+        atomic_store(&copy.sequence, sequence);
+        ret[found++] = copy;
+    }
+    return found;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The account of a job is found by its environment (a process that holds it open), or among the files that this user's processes have open (a memfd whose name has the job's token), or made. Looking and making is done under a
+ * lock on the valve's own library file, which every process of the job has loaded, so that two that begin at once do not make two: no file is made for it, and none is left.
+ */
+#include "valve/call.h"
+#include "valve/libc_old.h"
+#include "valve/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#ifndef MFD_CLOEXEC
+#define MFD_CLOEXEC 1U
+#endif
+
+enum { NAME_MAX_LENGTH = 64, HIGH = 500 /* programs close and reuse low numbers */, LOCK_TRIES = 200, LOCK_PAUSE_NS = 10000000 };
+
+/* A folder's entries by the bare call: opendir(3) allocates. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+static struct uma_valve_account *map(int fd, uint64_t inode) {
+    struct uma_valve_statx st;
+    if (!uma_valve_stat(fd, "", UMA_VALVE_AT_EMPTY_PATH, &st) || (inode && st.ino != inode) || st.size < sizeof(struct uma_valve_account))
+        return NULL;
+    void *at = mmap(NULL, sizeof(struct uma_valve_account), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    if (uma_valve_account_valid(at, st.size))
+        return at;
+    (void)munmap(at, sizeof(struct uma_valve_account));
+    return NULL;
+}
+
+static char *put(char *at, const char *text) {
+    size_t n = strlen(text);
+    (void)memcpy(at, text, n + 1);
+    return at + n;
+}
+
+static char *put_number(char *at, uint64_t value) {
+    char digits[20];
+    unsigned n = 0;
+    do
+        digits[n++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (n > 0)
+        *at++ = digits[--n];
+    *at = '\0';
+    return at;
+}
+
+/* "PID:START:FD:INODE" */
+static bool parse(const char *s, uint64_t ret[4]) {
+    for (int i = 0; i < 4; i++) {
+        char *end;
+        if (*s < '0' || *s > '9')
+            return false;
+        errno = 0;
+        ret[i] = strtoull(s, &end, 10);
+        if (errno != 0 || *end != (i < 3 ? ':' : '\0'))
+            return false;
+        s = end + 1;
+    }
+    return true;
+}
+
+static struct uma_valve_account *named(int *ret_fd) {
+    const char *variable = getenv(UMA_VALVE_ACCOUNT_VARIABLE);
+    uint64_t is[4];
+    char path[64];
+    if (!variable || !parse(variable, is) || is[0] > UINT32_MAX || is[2] > INT32_MAX || uma_valve_start_time((uint32_t)is[0]) != is[1])
+        return NULL;
+    (void)put_number(put(put_number(put(path, "/proc/"), is[0]), "/fd/"), is[2]);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    struct uma_valve_account *account = fd >= 0 ? map(fd, is[3]) : NULL;
+    if (!account && fd >= 0)
+        (void)close(fd);
+    *ret_fd = fd;
+    return account;
+}
+
+/* ---- among the files that others have open ---- */
+
+typedef struct uma_valve_account *visitor(int folder, const char *name, const char *wanted, int *ret_fd);
+
+static struct uma_valve_account *each(int folder, visitor *visit, const char *wanted, int *ret_fd) {
+    _Alignas(8) char buffer[4096];
+    struct uma_valve_account *found = NULL;
+    long n;
+    while (!found && (n = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
+        for (long at = 0; !found && at < n;) {
+            const struct entry *e = (const void *)(buffer + at);
+            if (e->name[0] >= '0' && e->name[0] <= '9')
+                found = visit(folder, e->name, wanted, ret_fd);
+            at += e->length;
+        }
+    return found;
+}
+
+static struct uma_valve_account *visit_file(int folder, const char *name, const char *wanted, int *ret_fd) {
+    char link[NAME_MAX_LENGTH + 32];
+    ssize_t n = readlinkat(folder, name, link, sizeof(link) - 1);
+    if (n <= 0)
+        return NULL;
+    link[n] = '\0';
+    if (strncmp(link, "/memfd:", 7) != 0 || strncmp(link + 7, wanted, strlen(wanted)) != 0 || link[7 + strlen(wanted)] != ' ')
+        return NULL;
+    int fd = openat(folder, name, O_RDWR | O_CLOEXEC);
+    struct uma_valve_account *account = fd >= 0 ? map(fd, 0) : NULL;
+    if (!account && fd >= 0)
+        (void)close(fd);
+    *ret_fd = fd;
+    return account;
+}
+
+static struct uma_valve_account *visit_process(int proc, const char *name, const char *wanted, int *ret_fd) {
+    struct uma_valve_statx st;
+    char path[NAME_MAX_LENGTH];
+    if (strlen(name) > 20 || !uma_valve_stat(proc, name, 0, &st) || st.uid != geteuid())
+        return NULL;
+    (void)put(put(path, name), "/fd");
+    int folder = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return NULL;
+    struct uma_valve_account *found = each(folder, visit_file, wanted, ret_fd);
+    (void)close(folder);
+    return found;
+}
+
+static struct uma_valve_account *search(const char *wanted, int *ret_fd) {
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0)
+        return NULL;
+    struct uma_valve_account *found = each(proc, visit_process, wanted, ret_fd);
+    (void)close(proc);
+    return found;
+}
+
+/* ---- or a new one ---- */
+
+static struct uma_valve_account *make(const char *name, const struct uma_valve_settings *settings, uint64_t floor, int *ret_fd) {
+    int fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
+    if (high >= 0) {
+        (void)close(fd);
+        fd = high;
+    }
+    void *at = MAP_FAILED;
+    if (ftruncate(fd, sizeof(struct uma_valve_account)) == 0)
+        at = mmap(NULL, sizeof(struct uma_valve_account), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        (void)close(fd);
+        return NULL;
+    }
+    uma_valve_account_begin(at, settings->ceiling, floor);
+    *ret_fd = fd;
+    return at;
+}
+
+/* Held until it is closed. -1: without, for want of a name or because somebody else holds it for seconds. */
+static int lock_library(void) {
+    Dl_info info;
+    if (!uma_valve_dladdr((const void *)lock_library, &info) || !info.dli_fname)
+        return -1;
+    int fd = open(info.dli_fname, O_RDONLY | O_CLOEXEC);
+    for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
+        if (i == LOCK_TRIES) {
+            (void)close(fd);
+            return -1;
+        }
+        (void)syscall(SYS_nanosleep, &pause, NULL);
+    }
+    return fd;
+}
+
+struct uma_valve_account *uma_valve_account_attach(const struct uma_valve_settings *settings, uint64_t floor, int *ret_fd) {
+    char name[NAME_MAX_LENGTH];
+    struct uma_valve_account *account = named(ret_fd);
+    if (account)
+        return account;
+    (void)put(put(name, "umactl-valve-"), settings->token[0] ? settings->token : "alone");
+    int lock = settings->token[0] ? lock_library() : -1;
+    if (settings->token[0])
+        account = search(name, ret_fd);
+    if (!account)
+        account = make(name, settings, floor, ret_fd);
+    if (lock >= 0)
+        (void)close(lock);
+    return account;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory in the order of a stream: it comes out of a pool of the driver's, which takes from the machine in blocks of its own and keeps what was freed. What counts is what the pool has reserved, as the driver
+ * says it (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), not the sum of the calls; the same for the memory of graphs, one pool of each device.
+ */
+#include "valve/hook.h"
+#include "valve/process.h"
+
+#include <stdatomic.h>
+
+/* Keys of the graph memory of a device among the pools, whose handles are pointers. */
+#define GRAPH_KEY(device) ((uint64_t)(unsigned)(device) + 1)
+
+typedef CUresult attribute_function(CUmemoryPool pool, int attribute, void *value);
+typedef CUresult graph_attribute_function(CUdevice device, int attribute, void *value);
+typedef CUresult device_function(CUdevice *device);
+typedef CUresult pool_of_device_function(CUmemoryPool *pool, CUdevice device);
+
+/* Found once. */
+static void *entry(_Atomic(void *) *kept, const char *name) {
+    void *found = atomic_load_explicit(kept, memory_order_acquire);
+    if (!found) {
+        found = uma_valve_real_named(name);
+        atomic_store_explicit(kept, found, memory_order_release);
+    }
+    return found;
+}
+
+static bool current_device(CUdevice *ret_device) {
+    static _Atomic(void *) kept;
+    device_function *get = (device_function *)entry(&kept, "cuCtxGetDevice");
+    return get && get(ret_device) == CUDA_SUCCESS;
+}
+
+/* The pool that cuMemAllocAsync takes from on this thread's device; NULL: not known. */
+static CUmemoryPool current_pool(void) {
+    static _Atomic(void *) kept;
+    CUdevice device;
+    CUmemoryPool pool = NULL;
+    pool_of_device_function *get = (pool_of_device_function *)entry(&kept, "cuDeviceGetMemPool");
+    return get && current_device(&device) && get(&pool, device) == CUDA_SUCCESS ? pool : NULL;
+}
+
+static bool attribute_of(CUmemoryPool pool, int attribute, uint64_t *ret_value) {
+    static _Atomic(void *) kept;
+    attribute_function *get = (attribute_function *)entry(&kept, "cuMemPoolGetAttribute");
+    return pool && get && get(pool, attribute, ret_value) == CUDA_SUCCESS;
+}
+
+static bool graph_reserved(CUdevice device, uint64_t *ret_value) {
+    static _Atomic(void *) kept;
+    graph_attribute_function *get = (graph_attribute_function *)entry(&kept, "cuDeviceGetGraphMemAttribute");
+    return get && get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, ret_value) == CUDA_SUCCESS;
+}
+
+/* What a pool has is set to what the driver says. */
+static void set_pool(struct uma_valve_process *process, uint64_t key, uint64_t reserved) {
+    uint64_t before = 0;
+    if (!uma_valve_held_resize(process->held, UMA_VALVE_POOL, key, reserved, &before)) {
+        struct uma_valve_holding pool = { .key = key, .size = reserved, .kind = UMA_VALVE_POOL };
+        if (!uma_valve_held_put(process->held, &pool, &before))
+            return;
+    }
+    if (reserved > before)
+        (void)atomic_fetch_add(&process->slot->used, reserved - before);
+    else
+        uma_valve_account_give_back(process->slot, before - reserved);
+}
+
+static void read_pool(CUmemoryPool pool) {
+    struct uma_valve_process *process = uma_valve_process();
+    uint64_t reserved;
+    if (process && attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
+        set_pool(process, (uint64_t)(uintptr_t)pool, reserved);
+}
+
+/* How much the pool will have to grow for it, at most. */
+static uint64_t growth(CUmemoryPool pool, uint64_t size) {
+    uint64_t reserved, used;
+    if (!attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) ||
+        !attribute_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
+        return size;
+    uint64_t idle = reserved > used ? reserved - used : 0;
+    return size > idle ? size - idle : 0;
+}
+
+/* `allocate` does the driver's call with what is in `arguments`. */
+struct arguments {
+    void *real;
+    CUdeviceptr *dptr;
+    size_t bytesize;
+    CUmemoryPool pool; /* of the call; NULL: it names none */
+    CUstream stream;
+};
+
+static CUresult call_plain(const struct arguments *a) {
+    return ((__typeof__(cuMemAllocAsync) *)a->real)(a->dptr, a->bytesize, a->stream);
+}
+
+static CUresult call_from_pool(const struct arguments *a) {
+    return ((__typeof__(cuMemAllocFromPoolAsync) *)a->real)(a->dptr, a->bytesize, a->pool, a->stream);
+}
+
+static CUresult allocate(const char *name, const struct arguments *a, CUmemoryPool pool, CUresult (*call)(const struct arguments *a)) {
+    struct uma_valve_ticket ticket;
+    uint64_t reserved;
+    bool by_pool = attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
+    uint64_t size = !a->dptr ? 0 : by_pool ? growth(pool, a->bytesize) : a->bytesize;
+    if (!uma_valve_ask(name, size, &ticket)) {
+        read_pool(pool); /* what it gave back to the machine meanwhile is no longer the job's */
+        if (!uma_valve_ask(name, size, &ticket))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    CUresult r = call(a);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY && uma_valve_ask_again(&ticket))
+        r = call(a);
+    if (r == CUDA_SUCCESS && !by_pool && ticket.process)
+        uma_valve_given(&ticket, UMA_VALVE_DEVICE, *a->dptr, a->bytesize, 0);
+    else
+        uma_valve_not_given(&ticket);
+    if (by_pool)
+        read_pool(pool);
+    return r;
+}
+
+static CUresult allocate_guarded(const char *name, const struct arguments *a, CUresult (*call)(const struct arguments *a)) {
+    if (uma_valve_inside())
+        return call(a);
+    uma_valve_enter();
+    CUresult r = allocate(name, a, a->pool ? a->pool : current_pool(), call);
+    uma_valve_leave();
+    return r;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    UMA_VALVE_REAL(cuMemAllocAsync);
+    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .stream = hStream };
+    return allocate_guarded("cuMemAllocAsync", &a, call_plain);
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+    UMA_VALVE_REAL(cuMemAllocAsync_ptsz);
+    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .stream = hStream };
+    return allocate_guarded("cuMemAllocAsync", &a, call_plain);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    UMA_VALVE_REAL(cuMemAllocFromPoolAsync);
+    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .pool = pool, .stream = hStream };
+    return pool ? allocate_guarded("cuMemAllocFromPoolAsync", &a, call_from_pool) : call_from_pool(&a);
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+    UMA_VALVE_REAL(cuMemAllocFromPoolAsync_ptsz);
+    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .pool = pool, .stream = hStream };
+    return pool ? allocate_guarded("cuMemAllocFromPoolAsync", &a, call_from_pool) : call_from_pool(&a);
+}
+
+/* A free may be of what another call gave (cuMemAlloc); which pool it goes back to is seen when the pool is next looked at: the machine has it when the stream comes that far. */
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+    UMA_VALVE_REAL(cuMemFreeAsync);
+    UMA_VALVE_FREE(UMA_VALVE_DEVICE, dptr, real(dptr, hStream));
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
+    UMA_VALVE_REAL(cuMemFreeAsync_ptsz);
+    UMA_VALVE_FREE(UMA_VALVE_DEVICE, dptr, real(dptr, hStream));
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+    UMA_VALVE_REAL(cuMemPoolTrimTo);
+    CUresult r = real(pool, minBytesToKeep);
+    if (r == CUDA_SUCCESS && !uma_valve_inside())
+        read_pool(pool);
+    return r;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+    UMA_VALVE_REAL(cuMemPoolDestroy);
+    struct uma_valve_holding holding;
+    CUresult r = real(pool);
+    if (r == CUDA_SUCCESS && !uma_valve_inside() && uma_valve_freeing(UMA_VALVE_POOL, (uint64_t)(uintptr_t)pool, &holding))
+        uma_valve_freed(&holding);
+    return r;
+}
+
+/* ---- graphs ---- */
+
+static void read_graphs(CUdevice device) {
+    struct uma_valve_process *process = uma_valve_process();
+    uint64_t reserved;
+    if (process && graph_reserved(device, &reserved))
+        set_pool(process, GRAPH_KEY(device), reserved);
+}
+
+/* Nothing is taken yet, but what cannot be had is better refused here, where the program can hear it, than when the graph is launched. */
+CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
+                                CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
+    UMA_VALVE_REAL(cuGraphAddMemAllocNode);
+    struct uma_valve_ticket ticket;
+    CUdevice device;
+    if (uma_valve_inside())
+        return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+    uma_valve_enter();
+    if (current_device(&device))
+        read_graphs(device);
+    bool granted = uma_valve_ask("cuGraphAddMemAllocNode", nodeParams ? nodeParams->bytesize : 0, &ticket);
+    CUresult r = granted ? real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (granted)
+        uma_valve_not_given(&ticket);
+    uma_valve_leave();
+    return r;
+}
+
+CUresult cuDeviceGraphMemTrim(CUdevice device) {
+    UMA_VALVE_REAL(cuDeviceGraphMemTrim);
+    CUresult r = real(device);
+    if (r == CUDA_SUCCESS && !uma_valve_inside())
+        read_graphs(device);
+    return r;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Contexts. When one ends, so does all that was allocated in it. */
+#include "valve/hook.h"
+#include "valve/overhead.h"
+#include "valve/process.h"
+
+#include <stdatomic.h>
+
+/* What must be there for a context, whose size nobody says: a PyTorch process holds 0.69 GiB after first use. */
+#define LEAST ((uint64_t)256 << 20)
+
+/* splitmix64's finalizer, as in held.c, to 32 bits. */
+uint32_t uma_valve_context_number(CUcontext context) {
+    uint64_t x = (uint64_t)(uintptr_t)context;
+    if (!x)
+        return 0;
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    uint32_t number = (uint32_t)(x >> 32);
+    return number ? number : 1;
+}
+
+uint32_t uma_valve_context(void) {
+    static _Atomic(void *) kept;
+    CUresult (*get)(CUcontext *) = (CUresult(*)(CUcontext *))atomic_load_explicit(&kept, memory_order_acquire);
+    CUcontext context = NULL;
+    if (!get) {
+        get = (CUresult(*)(CUcontext *))uma_valve_real_named("cuCtxGetCurrent");
+        atomic_store_explicit(&kept, (void *)get, memory_order_release);
+    }
+    return get && get(&context) == CUDA_SUCCESS ? uma_valve_context_number(context) : 0;
+}
+
+/* All that was allocated in a context goes with it. */
+static void context_ended(uint64_t key, enum uma_valve_kind kind, uint32_t number) {
+    struct uma_valve_process *process = uma_valve_process();
+    if (!process)
+        return;
+    uma_valve_overhead_end(kind, key);
+    uma_valve_account_give_back(process->slot, uma_valve_held_drop_context(process->held, number));
+}
+
+CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev) {
+    UMA_VALVE_REAL(cuCtxCreate_v2);
+    UMA_VALVE_MAKE("cuCtxCreate", LEAST, real(pctx, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
+}
+
+CUresult cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsigned flags, CUdevice dev) {
+    UMA_VALVE_REAL(cuCtxCreate_v3);
+    UMA_VALVE_MAKE("cuCtxCreate", LEAST, real(pctx, paramsArray, numParams, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
+}
+
+CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned flags, CUdevice dev) {
+    UMA_VALVE_REAL(cuCtxCreate_v4);
+    UMA_VALVE_MAKE("cuCtxCreate", LEAST, real(pctx, ctxCreateParams, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
+}
+
+static CUresult destroy(CUresult (*real)(CUcontext), CUcontext ctx) {
+    if (uma_valve_inside())
+        return real(ctx);
+    uma_valve_enter();
+    CUresult r = real(ctx);
+    uma_valve_leave();
+    if (r == CUDA_SUCCESS)
+        context_ended((uint64_t)(uintptr_t)ctx, UMA_VALVE_CONTEXT, uma_valve_context_number(ctx));
+    return r;
+}
+
+CUresult cuCtxDestroy(CUcontext ctx) {
+    UMA_VALVE_REAL(cuCtxDestroy);
+    return destroy(real, ctx);
+}
+
+CUresult cuCtxDestroy_v2(CUcontext ctx) {
+    UMA_VALVE_REAL(cuCtxDestroy_v2);
+    return destroy(real, ctx);
+}
+
+/* ---- the primary context of a device: one for all libraries of a process ---- */
+
+static bool is_active(CUdevice device) {
+    static _Atomic(void *) kept;
+    CUresult (*get)(CUdevice, unsigned *, int *) =
+        (CUresult(*)(CUdevice, unsigned *, int *))atomic_load_explicit(&kept, memory_order_acquire);
+    unsigned flags = 0;
+    int active = 1; /* not known: it stays counted */
+    if (!get) {
+        get = (CUresult(*)(CUdevice, unsigned *, int *))uma_valve_real_named("cuDevicePrimaryCtxGetState");
+        atomic_store_explicit(&kept, (void *)get, memory_order_release);
+    }
+    return !get || get(device, &flags, &active) != CUDA_SUCCESS || active;
+}
+
+static uint64_t primary_key(CUdevice device) {
+    return (uint64_t)(unsigned)device + 1;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
+    UMA_VALVE_REAL(cuDevicePrimaryCtxRetain);
+    if (uma_valve_inside() || !pctx || is_active(dev))
+        return real(pctx, dev); /* another user of one that is there takes nothing */
+    /* the number of the context is kept with it, for its end */
+    UMA_VALVE_MAKE("cuDevicePrimaryCtxRetain", LEAST, real(pctx, dev), UMA_VALVE_PRIMARY, primary_key(dev),
+                   uma_valve_context_number(*pctx));
+}
+
+static CUresult end_primary(CUresult (*real)(CUdevice), CUdevice dev) {
+    struct uma_valve_process *process = uma_valve_inside() ? NULL : uma_valve_process();
+    struct uma_valve_holding holding;
+    if (!process)
+        return real(dev);
+    bool held = uma_valve_held_find(process->held, UMA_VALVE_PRIMARY, primary_key(dev), &holding);
+    uma_valve_enter();
+    CUresult r = real(dev);
+    bool ended = r == CUDA_SUCCESS && held && !is_active(dev);
+    uma_valve_leave();
+    if (ended)
+        context_ended(primary_key(dev), UMA_VALVE_PRIMARY, holding.context);
+    return r;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+    UMA_VALVE_REAL(cuDevicePrimaryCtxRelease);
+    return end_primary(real, dev);
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+    UMA_VALVE_REAL(cuDevicePrimaryCtxRelease_v2);
+    return end_primary(real, dev);
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+    UMA_VALVE_REAL(cuDevicePrimaryCtxReset);
+    return end_primary(real, dev);
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+    UMA_VALVE_REAL(cuDevicePrimaryCtxReset_v2);
+    return end_primary(real, dev);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Virtual memory management: cuMemCreate takes memory from the pool; it goes back when neither a handle (cuMemRelease) nor a mapping (cuMemUnmap) is left, in whichever order a program lets go of them: some
+ * release the handle as soon as it is mapped.
+ */
+#include "valve/hook.h"
+#include "valve/process.h"
+
+/* On a device of its own memory, what is created in the machine's is not the ceiling's affair; without properties the driver refuses. */
+static uint64_t size_of(const CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop) {
+    if (!handle || !prop)
+        return 0;
+    if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        return size;
+    struct uma_valve_process *process = uma_valve_process();
+    return process && uma_valve_process_unified(process) ? size : 0;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
+    UMA_VALVE_REAL(cuMemCreate);
+    UMA_VALVE_TAKE("cuMemCreate", size_of(handle, size, prop), UMA_VALVE_HANDLE, real(handle, size, prop, flags), *handle, size);
+}
+
+/* One user fewer of a handle; its bytes go back with the last. */
+static void let_go(uint64_t handle) {
+    struct uma_valve_process *process = uma_valve_process();
+    uint64_t size = 0;
+    if (process && uma_valve_held_use(process->held, handle, -1, &size) && size)
+        uma_valve_account_give_back(process->slot, size);
+}
+
+static void use(uint64_t handle) {
+    struct uma_valve_process *process = uma_valve_process();
+    uint64_t none;
+    if (process)
+        (void)uma_valve_held_use(process->held, handle, 1, &none);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+    UMA_VALVE_REAL(cuMemRelease);
+    if (uma_valve_inside())
+        return real(handle);
+    uma_valve_enter();
+    CUresult r = real(handle);
+    uma_valve_leave();
+    if (r == CUDA_SUCCESS)
+        let_go(handle);
+    return r;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
+    UMA_VALVE_REAL(cuMemRetainAllocationHandle);
+    CUresult r = real(handle, addr);
+    if (r == CUDA_SUCCESS && handle && !uma_valve_inside())
+        use(*handle);
+    return r;
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    UMA_VALVE_REAL(cuMemMap);
+    CUresult r = real(ptr, size, offset, handle, flags);
+    struct uma_valve_process *process = r == CUDA_SUCCESS && !uma_valve_inside() ? uma_valve_process() : NULL;
+    struct uma_valve_holding created, mapping = { .key = ptr, .size = size, .other = handle, .kind = UMA_VALVE_MAPPING };
+    uint64_t before;
+    if (process && uma_valve_held_find(process->held, UMA_VALVE_HANDLE, handle, &created)) { /* an imported one is another process's */
+        use(handle);
+        if (!uma_valve_held_put(process->held, &mapping, &before))
+            let_go(handle);
+    }
+    return r;
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+    UMA_VALVE_REAL(cuMemUnmap);
+    CUresult r = real(ptr, size);
+    struct uma_valve_process *process = r == CUDA_SUCCESS && !uma_valve_inside() ? uma_valve_process() : NULL;
+    struct uma_valve_holding mapping;
+    /* a range may hold several, one after another: the driver takes none in part */
+    for (uint64_t at = ptr; process && at - ptr < size; at += mapping.size) {
+        if (!uma_valve_held_take(process->held, UMA_VALVE_MAPPING, at, &mapping) || !mapping.size)
+            break;
+        let_go(mapping.other);
+    }
+    return r;
+}

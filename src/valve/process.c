@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "valve/process.h"
+
+#include "valve/call.h"
+#include "valve/cuda.h"
+#include "valve/gate.h"
+#include "valve/resolve.h"
+#include "valve/say.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+enum { NOT_BEGUN, BEGINNING, READY, FAILED };
+enum { WAIT_NS = 1000000, WAITS = 2000 /* of a millisecond: the first call of CUDA takes hundreds */ };
+
+static struct uma_valve_settings the_settings;
+static _Atomic unsigned settings_read;
+static struct uma_valve_process *_Atomic shared;
+
+const struct uma_valve_settings *uma_valve_settings(void) {
+    unsigned none = NOT_BEGUN;
+    if (atomic_load_explicit(&settings_read, memory_order_acquire) == READY)
+        return &the_settings;
+    if (!atomic_compare_exchange_strong(&settings_read, &none, BEGINNING)) {
+        static const struct uma_valve_settings meanwhile = { .ceiling = UMA_VALVE_NONE };
+        return &meanwhile; /* of another thread's first lookup, microseconds ago */
+    }
+    const char *unknown;
+    size_t n;
+    uma_valve_settings_parse(getenv(UMA_VALVE_VARIABLE), &the_settings, &unknown, &n);
+    atomic_store_explicit(&settings_read, READY, memory_order_release);
+    if (unknown) {
+        struct uma_valve_line line = { 0 };
+        uma_valve_say(&line, UMA_VALVE_VARIABLE ": not understood, passed over: ");
+        uma_valve_say_n(&line, unknown, (unsigned)n);
+        uma_valve_say_end(&line);
+    }
+    return &the_settings;
+}
+
+static void tell_failure(const char *what) {
+    struct uma_valve_line line = { 0 };
+    uma_valve_say(&line, "does nothing in this process: ");
+    uma_valve_say(&line, what);
+    uma_valve_say(&line, " (error ");
+    uma_valve_say_number(&line, (uint64_t)errno);
+    uma_valve_say(&line, ")");
+    uma_valve_say_end(&line);
+}
+
+/* The memory of it, once a process: the kernel empties it in a child. */
+static struct uma_valve_process *storage(void) {
+    struct uma_valve_process *process = atomic_load_explicit(&shared, memory_order_acquire);
+    if (process)
+        return process;
+    size_t offset = (sizeof(*process) + 63) / 64 * 64, size = offset + uma_valve_held_size();
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    if (madvise(at, size, MADV_WIPEONFORK) != 0) { /* before 4.14 */
+        (void)munmap(at, size);
+        return NULL;
+    }
+    if (atomic_compare_exchange_strong(&shared, &process, at))
+        return at;
+    (void)munmap(at, size); /* another thread was first */
+    return process;
+}
+
+static bool begin(struct uma_valve_process *process) {
+    const struct uma_valve_settings *settings = uma_valve_settings();
+    struct uma_valve_reading machine;
+    process->machine.fd = -1;
+    process->account_fd = -1;
+    process->held = (struct uma_valve_held *)((char *)process + (sizeof(*process) + 63) / 64 * 64);
+    uint64_t floor = settings->floor;
+    if (!settings->has_floor)
+        floor = uma_valve_machine_read(&process->machine, &machine) ? uma_valve_default_floor(machine.total) : 0;
+    process->account = uma_valve_account_attach(settings, floor, &process->account_fd);
+    if (!process->account) {
+        tell_failure("no account for the job");
+        return false;
+    }
+    process->slot = uma_valve_account_join(process->account);
+    if (!process->slot) {
+        errno = 0;
+        tell_failure("the job's account is full");
+    }
+    return process->slot != NULL;
+}
+
+struct uma_valve_process *uma_valve_process(void) {
+    if (uma_valve_settings()->off)
+        return NULL;
+    struct uma_valve_process *process = storage();
+    if (!process)
+        return NULL;
+    unsigned state = atomic_load_explicit(&process->begun, memory_order_acquire);
+    if (state == READY)
+        return process;
+    if (state == NOT_BEGUN && atomic_compare_exchange_strong(&process->begun, &state, BEGINNING)) {
+        int before = errno;
+        state = begin(process) ? READY : FAILED;
+        atomic_store_explicit(&process->begun, state, memory_order_release);
+        errno = before;
+    }
+    for (int i = 0; state == BEGINNING && i < WAITS; i++) {
+        struct timespec pause = { .tv_nsec = WAIT_NS };
+        (void)syscall(SYS_nanosleep, &pause, NULL);
+        state = atomic_load_explicit(&process->begun, memory_order_acquire);
+    }
+    return state == READY ? process : NULL;
+}
+
+bool uma_valve_process_read(struct uma_valve_process *process, struct uma_valve_reading *ret_reading) {
+    if (!uma_valve_spin_lock(&process->meminfo_lock))
+        return false;
+    bool known = uma_valve_machine_read(&process->machine, ret_reading);
+    uma_valve_spin_unlock(&process->meminfo_lock);
+    return known;
+}
+
+bool uma_valve_process_unified(struct uma_valve_process *process) {
+    unsigned unified = atomic_load_explicit(&process->unified, memory_order_relaxed);
+    if (unified == UMA_VALVE_NOT_ASKED) {
+        CUresult (*ask)(int *, int, CUdevice) = (CUresult(*)(int *, int, CUdevice))uma_valve_real_named("cuDeviceGetAttribute");
+        int integrated = 0;
+        if (!ask || ask(&integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0) != CUDA_SUCCESS)
+            return false;
+        unified = integrated ? UMA_VALVE_UNIFIED : UMA_VALVE_DISCRETE;
+        atomic_store_explicit(&process->unified, unified, memory_order_relaxed);
+    }
+    return unified == UMA_VALVE_UNIFIED;
+}
