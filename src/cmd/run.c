@@ -25,6 +25,12 @@ static const char usage[] =
     "      --keep-free N        while it loads evict weight files, the least valuable first, when less than N is free (MemFree)\n"
     "      --window-helper WHEN how mapped files leave memory: by a library preloaded into the job when umactl itself may not (auto),\n"
     "                           always, or never\n"
+    "      --valve              stand between the job and the CUDA driver: a call that would take the machine below its floor, or the job\n"
+    "                           over its limit, is answered with CUDA's own out of memory; clean page cache makes room first\n"
+    "      --limit N            what the job may take by CUDA calls, all its processes together (with --valve; default: no limit)\n"
+    "      --floor N            what stays available to the machine (with --valve; default: a thirty-second of it, 0.5 to 4 GiB)\n"
+    "      --report HOW         what cuMemGetInfo and NVML say to the job: what it may still take (pool), what the driver says (raw), or pool\n"
+    "                           where the GPU's memory is the machine's (auto, the default)\n"
     "      --end-left-behind    end processes that the job leaves behind: SIGTERM, 5 s later SIGKILL\n"
     "      --root DIR           read the machine from a folder (also UMACTL_ROOT); the job is real, and so are its own figures\n"
     "      --version            print the version\n"
@@ -47,6 +53,11 @@ enum {
     OPTION_LOAD_WINDOW,
     OPTION_KEEP_FREE,
     OPTION_WINDOW_HELPER,
+    OPTION_VALVE,
+    OPTION_NO_VALVE,
+    OPTION_LIMIT,
+    OPTION_FLOOR,
+    OPTION_REPORT,
     OPTION_JSON,
     OPTION_FROM
 };
@@ -73,6 +84,11 @@ static int print(const char *s) {
     _cleanup_text_ struct uma_text t = { 0 };
     uma_text_append(&t, s);
     return uma_command_print(&t) < 0 ? UMA_JOB_FAILED : 0;
+}
+
+static int read_limit(struct uma_job_options *o, struct uma_error *err) {
+    int r = uma_parse_size(optarg, &o->valve.limit, err);
+    return r >= 0 && o->valve.limit == 0 ? uma_error_text(err, EINVAL, "a job that may take nothing cannot use CUDA") : r;
 }
 
 static int read_value(int option, struct uma_job_options *o, struct uma_error *err) {
@@ -104,6 +120,13 @@ static int read_value(int option, struct uma_job_options *o, struct uma_error *e
         return uma_follow_size_parse(optarg, option == OPTION_KEEP_FREE ? &o->keep_free : &o->load_window, err);
     case OPTION_WINDOW_HELPER:
         return uma_window_helper_parse(optarg, &o->window_helper, err);
+    case OPTION_LIMIT:
+        return read_limit(o, err);
+    case OPTION_FLOOR:
+        o->valve.has_floor = true;
+        return uma_parse_size(optarg, &o->valve.floor, err);
+    case OPTION_REPORT:
+        return uma_job_valve_report_parse(optarg, &o->valve.report, err);
     default:
         return 0;
     }
@@ -124,6 +147,11 @@ static const struct option options[] = {
     { "load-window", required_argument, NULL, OPTION_LOAD_WINDOW },
     { "keep-free", required_argument, NULL, OPTION_KEEP_FREE },
     { "window-helper", required_argument, NULL, OPTION_WINDOW_HELPER },
+    { "valve", no_argument, NULL, OPTION_VALVE },
+    { "no-valve", no_argument, NULL, OPTION_NO_VALVE },
+    { "limit", required_argument, NULL, OPTION_LIMIT },
+    { "floor", required_argument, NULL, OPTION_FLOOR },
+    { "report", required_argument, NULL, OPTION_REPORT },
     { "root", required_argument, NULL, UMA_OPTION_ROOT },
     { "json", no_argument, NULL, OPTION_JSON },
     { "from", required_argument, NULL, OPTION_FROM },
@@ -191,6 +219,10 @@ static bool take_plain(int option, struct command_line *line) {
     case OPTION_END:
         line->job.end_left_behind = true;
         return true;
+    case OPTION_VALVE:
+    case OPTION_NO_VALVE:
+        line->job.valve.wanted = option == OPTION_VALVE;
+        return true;
     case 'q':
         line->job.quiet = true;
         return true;
@@ -231,6 +263,8 @@ static int check_line(const struct command_line *line, bool has_job) {
         return mistake("--csv -: standard output is the job's; give a file", "");
     if (line->helper_asked && !o->load_window && !o->keep_free)
         return mistake("--window-helper needs --load-window or --keep-free: without them nothing is evicted", "");
+    if (!o->valve.wanted && (o->valve.limit || o->valve.has_floor || o->valve.report))
+        return mistake("--limit, --floor and --report need --valve: without it nothing holds them", "");
     return GO_ON;
 }
 

@@ -237,6 +237,7 @@ void uma_job_finish(struct uma_job *job) {
     }
     last_peak(job);
     job->load = uma_load_window_stop(job->load, &job->watch);
+    job->valve = uma_job_valve_stop(job->valve, &job->watch);
     uint64_t rose = kills.validity == UMA_KNOWN && kills_before.validity == UMA_KNOWN && kills.value > kills_before.value
                         ? kills.value - kills_before.value
                         : 0;

@@ -108,12 +108,14 @@ static void open_record(struct uma_job *job) {
 }
 
 /* Before the first thread, and before the job's environment is made. */
-static void prepare_load_window(struct uma_job *job) {
+static void prepare_preloaded(struct uma_job *job) {
     const struct uma_job_options *o = job->options;
     struct uma_load_window_options how = {
         .window = o->load_window, .keep_free = o->keep_free, .helper = o->window_helper, .quiet = o->quiet
     };
-    job->load = uma_load_window_prepare(&how, &job->run);
+    job->load = uma_load_window_prepare(&how, &job->environment, &job->run);
+    struct uma_u64 total = job->before.meminfo.mem_total;
+    job->valve = uma_job_valve_prepare(&o->valve, uma_usable(total.validity) ? total.value : 0, &job->environment);
 }
 
 static int launch(struct uma_job *job) {
@@ -122,7 +124,7 @@ static int launch(struct uma_job *job) {
                               .signals = &job->signals,
                               .terminal = &job->terminal,
                               .scope = &job->scope,
-                              .environment = uma_load_window_environment(job->load),
+                              .environment = job->environment.list,
                               .die_with_umactl = job->options->die_with_umactl };
     uma_cgroup_scope_create(job->run.name, &job->scope);
     (void)snprintf(job->run.cgroup_note, sizeof(job->run.cgroup_note), "%s", job->scope.note);
@@ -179,6 +181,7 @@ static void watch_and_finish(struct uma_job *job) {
     int logs[] = { job->watch.csv ? job->csv.fd : -1, job->watch.samples ? job->samples.fd : -1, job->folder.events_fd };
     job->sync = uma_log_sync_start(logs, ELEMENTS(logs));
     uma_load_window_start(job->load, job->launched.pid);
+    uma_job_valve_start(job->valve);
     (void)snprintf(detail, sizeof(detail), "pid %d", (int)job->launched.pid);
     uma_watch_event(&job->watch, "job_start", detail);
     uma_watch_save(&job->watch, true);
@@ -189,6 +192,8 @@ static void watch_and_finish(struct uma_job *job) {
 
 static void cleanup(struct uma_job *job) {
     job->load = uma_load_window_stop(job->load, NULL);
+    job->valve = uma_job_valve_stop(job->valve, NULL);
+    uma_job_environment_done(&job->environment);
     (void)uma_gpu_watch_stop(job->watch.gpu);
     (void)uma_log_sync_stop(job->sync);
     (void)uma_tree_free(job->watch.tree);
@@ -239,7 +244,7 @@ int uma_job_run(const struct uma_job_options *options) {
         describe_machine(job);
         open_record(job);
         uma_shm_list_read(&job->shm_before);
-        prepare_load_window(job);
+        prepare_preloaded(job);
         status = launch(job);
         if (status == 0) {
             watch_and_finish(job);

@@ -4,8 +4,10 @@
  */
 #pragma once
 
+#include "job/job_environment.h"
 #include "job/launch.h"
 #include "job/load_window.h"
+#include "job/valve.h"
 #include "job/watch.h"
 #include "record/log_sync.h"
 
@@ -29,6 +31,7 @@ struct uma_job_options {
     bool plain, quiet, die_with_umactl, end_left_behind;
     uint64_t load_window, keep_free; /* bytes, 0: not asked for */
     enum uma_window_helper_when window_helper;
+    struct uma_job_valve_options valve;
     struct uma_observe_options observe;
 };
 
@@ -59,6 +62,8 @@ struct uma_job {
     double sample_seconds;
     struct uma_log_sync *sync;
     struct uma_load_window *load;
+    struct uma_job_valve *valve;
+    struct uma_job_environment environment;
     /* how the job ended */
     bool ended;
     int wait_status;

@@ -24,7 +24,8 @@ struct uma_load_window {
     struct uma_error error;
 };
 
-struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_options *options, struct uma_run *run) {
+struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_options *options, struct uma_job_environment *environment,
+                                                struct uma_run *run) {
     if (!options->window && !options->keep_free)
         return NULL;
     run->load.asked = true;
@@ -36,17 +37,13 @@ struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_opt
         return NULL;
     }
     load->options = *options;
-    uma_window_helper_prepare(options->helper, &load->helper);
+    uma_window_helper_prepare(options->helper, environment, &load->helper);
     run->load.helper = load->helper.use;
     (void)snprintf(run->load.helper_note, sizeof(run->load.helper_note), "%s", load->helper.note);
     /* what it cannot do for want of a right is told when it comes to that, by the following */
     if (load->helper.failed && !options->quiet)
         uma_job_tell("load window: %s", load->helper.note);
     return load;
-}
-
-char *const *uma_load_window_environment(const struct uma_load_window *load) {
-    return load ? load->helper.environment : NULL;
 }
 
 static bool stopped(void *userdata) {

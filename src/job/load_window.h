@@ -17,10 +17,9 @@ struct uma_load_window_options {
 
 struct uma_load_window;
 
-/* Before the job and any thread. NULL: not asked for, or no memory (told). Fills run->load. */
-struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_options *options, struct uma_run *run);
-/* Of the job; NULL: umactl's own. */
-char *const *uma_load_window_environment(const struct uma_load_window *load);
+/* Before the job and any thread. NULL: not asked for, or no memory (told). Fills run->load; what the job needs for it is put into its environment. */
+struct uma_load_window *uma_load_window_prepare(const struct uma_load_window_options *options, struct uma_job_environment *environment,
+                                                struct uma_run *run);
 /* The job runs: follow it. */
 void uma_load_window_start(struct uma_load_window *load, pid_t pid);
 /* At every sample: when loading has come to its end, tell it and write it down, once. */

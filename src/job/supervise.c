@@ -125,6 +125,7 @@ int uma_job_supervise(struct uma_job *job, struct uma_error *err) {
         if (!job->ended && timer >= 0 && read(timer, &expirations, sizeof(expirations)) == (ssize_t)sizeof(expirations))
             on_timer(job, expirations, &to_sample);
         uma_load_window_check(job->load, &job->watch);
+        uma_job_valve_check(job->valve, &job->watch);
         uma_job_reap_orphans(job);
     }
     return r;

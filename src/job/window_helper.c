@@ -2,7 +2,7 @@
 #include "job/window_helper.h"
 
 #include "act/page_out.h"
-#include "job/window_library.h"
+#include "job/preload_library.h"
 #include "window/protocol.h"
 
 #include <signal.h>
@@ -41,48 +41,19 @@ static int ask_kernel(struct uma_error *err) {
     return r;
 }
 
-/* ---- the job's environment ------------------------------------------------------------------------------------- */
-
-static bool is_named(const char *variable, const char *name) {
-    size_t n = strlen(name);
-    return strncmp(variable, name, n) == 0 && variable[n] == '=';
-}
-
-int uma_window_environment(char *const *environment, const char *library, const char *socket, char variables[2][PATH_MAX + 4096],
-                           char ***ret_environment, struct uma_error *err) {
-    const size_t room = PATH_MAX + 4096;
-    const char *before = NULL;
-    size_t n = 0, kept = 0;
-    for (; environment[n]; n++)
-        if (!before && is_named(environment[n], "LD_PRELOAD"))
-            before = strchr(environment[n], '=') + 1;
-    if ((size_t)snprintf(variables[0], room, "LD_PRELOAD=%s%s%s", library, before && before[0] ? ":" : "", before ? before : "") >= room)
-        return uma_error_text(err, E2BIG, "LD_PRELOAD is too long to be added to");
-    (void)snprintf(variables[1], room, "%s=%s", UMA_WINDOW_VARIABLE, socket);
-    char **list = calloc(n + 3, sizeof(*list));
-    if (!list)
-        return uma_error_set(err, ENOMEM, "the job's environment");
-    for (size_t i = 0; i < n; i++)
-        if (!is_named(environment[i], "LD_PRELOAD") && !is_named(environment[i], UMA_WINDOW_VARIABLE))
-            list[kept++] = environment[i];
-    list[kept++] = variables[0];
-    list[kept] = variables[1];
-    *ret_environment = list;
-    return 0;
-}
-
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
-static int preload(struct uma_window_helper *helper, struct uma_error *err) {
+static int preload(struct uma_window_helper *helper, struct uma_job_environment *environment, struct uma_error *err) {
     char library[PATH_MAX];
-    int r = uma_window_library_find(library, err);
+    int r = uma_library_find(&uma_library_window, library, err);
     if (r >= 0)
         r = uma_window_folder_make(&helper->folder, err);
     if (r >= 0)
         r = uma_follow_helpers_listen(helper->folder.path, &helper->helpers, err);
     if (r >= 0)
-        r = uma_window_environment(environ, library, uma_follow_helpers_path(helper->helpers), helper->variables, &helper->environment,
-                                   err);
+        r = uma_job_environment_set(environment, UMA_WINDOW_VARIABLE, uma_follow_helpers_path(helper->helpers), err);
+    if (r >= 0)
+        r = uma_job_environment_preload(environment, library, err);
     return r;
 }
 
@@ -90,14 +61,15 @@ static int preload(struct uma_window_helper *helper, struct uma_error *err) {
 static void check_named(struct uma_window_helper *helper) {
     char library[PATH_MAX];
     struct uma_error err = { 0 };
-    const char *named = secure_getenv(UMA_WINDOW_LIBRARY_VARIABLE);
-    if (!named || !named[0] || uma_window_library_find(library, &err) >= 0)
+    const char *named = secure_getenv(uma_library_window.variable);
+    if (!named || !named[0] || uma_library_find(&uma_library_window, library, &err) >= 0)
         return;
     helper->failed = true;
     (void)snprintf(helper->note, sizeof(helper->note), "the helper cannot be used: %.300s; here it is not needed", err.text);
 }
 
-void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_window_helper *ret_helper) {
+void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_job_environment *environment,
+                               struct uma_window_helper *ret_helper) {
     struct uma_window_helper *helper = ret_helper;
     struct uma_error why = { 0 }, err = { 0 };
     memset(helper, 0, sizeof(*helper));
@@ -112,7 +84,7 @@ void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_wind
         check_named(helper);
         return;
     }
-    if (preload(helper, &err) >= 0) {
+    if (preload(helper, environment, &err) >= 0) {
         helper->use = "preloaded";
         (void)snprintf(helper->note, sizeof(helper->note), "%.300s", when == UMA_WINDOW_HELPER_ALWAYS ? "" : why.text);
         return;
@@ -126,6 +98,4 @@ void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_wind
 void uma_window_helper_done(struct uma_window_helper *helper) {
     helper->helpers = uma_follow_helpers_close(helper->helpers);
     uma_window_folder_remove(&helper->folder);
-    free(helper->environment);
-    helper->environment = NULL;
 }

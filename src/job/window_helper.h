@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "cache/follow.h"
+#include "job/job_environment.h"
 #include "job/window_folder.h"
 #include "record/run_record.h"
 
-#include <limits.h>
 #include <stdbool.h>
 
 enum uma_window_helper_when {
@@ -24,18 +24,14 @@ struct uma_window_helper {
     char note[UMA_RUN_LOAD_NOTE];       /* why it is preloaded, why it cannot be, or what is not done without it; "" */
     bool failed;                        /* it cannot be used, and the note says why: somebody should know */
     struct uma_follow_helpers *helpers; /* NULL: it is not preloaded */
-    char **environment;                 /* of the job, NULL: umactl's own */
     struct uma_window_folder folder;    /* of the socket */
-    char variables[2][PATH_MAX + 4096];
 };
 
-/* Never fails. Before the job and before any thread: it makes a child for a moment, to ask the kernel what umactl may do to one. */
-void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_window_helper *ret_helper);
+/* Never fails. Before the job and before any thread: it makes a child for a moment, to ask the kernel what umactl may do to one. What the helper needs is put into the job's environment. */
+void uma_window_helper_prepare(enum uma_window_helper_when when, struct uma_job_environment *environment,
+                               struct uma_window_helper *ret_helper);
 /* Close the socket, remove the folder. A zeroed one is done. */
 void uma_window_helper_done(struct uma_window_helper *helper);
 
 /* "auto", "always", "never"; -EINVAL. */
 int uma_window_helper_parse(const char *s, enum uma_window_helper_when *ret_when, struct uma_error *err);
-/* `environment` with `preload` before the others of LD_PRELOAD, and the path of the socket: into *variables, and a new list that borrows the rest. Pure. */
-int uma_window_environment(char *const *environment, const char *library, const char *socket, char variables[2][PATH_MAX + 4096],
-                           char ***ret_environment, struct uma_error *err);

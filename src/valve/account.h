@@ -16,6 +16,9 @@
 
 /* The job's environment: "PID:START:FD:INODE", the process that holds the account open, when it started (clock ticks since boot), under which number, and the file's inode. */
 #define UMA_VALVE_ACCOUNT_VARIABLE "UMACTL_VALVE_ACCOUNT"
+#define UMA_VALVE_VERSION 1
+/* Somewhere in the library, followed by its version in digits: by this umactl knows it before it is loaded into anything. */
+#define UMA_VALVE_MARK "umactl-valve version "
 #define UMA_VALVE_ACCOUNT_MAGIC UINT64_C(0x31766c61766d75) /* "umvalv1" */
 #define UMA_VALVE_NONE UINT64_MAX                          /* no ceiling */
 

@@ -16,6 +16,10 @@
 #define MADV_WIPEONFORK 18
 #endif
 
+#define DIGITS_OF(version) #version
+#define DIGITS(version) DIGITS_OF(version)
+static const char mark[] __attribute__((used)) = UMA_VALVE_MARK DIGITS(UMA_VALVE_VERSION);
+
 enum { NOT_BEGUN, BEGINNING, READY, FAILED };
 enum { WAIT_NS = 1000000, WAITS = 2000 /* of a millisecond: the first call of CUDA takes hundreds */ };
 

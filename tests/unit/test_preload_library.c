@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "test.h"
 
-#include "job/window_library.h"
+#include "job/preload_library.h"
 #include "window/protocol.h"
 
 #include <fcntl.h>
@@ -28,38 +28,38 @@ static void what_a_file_is(void **state) {
     (void)state;
     unsigned char bytes[512];
     size_t n = library(bytes, sizeof(bytes), UMA_WINDOW_MARK "1");
-    assert_int_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_FITS);
-    assert_int_equal(uma_window_library_judge(bytes, n - 1), UMA_WINDOW_LIBRARY_FITS);       /* the number ends with the file */
-    assert_int_equal(uma_window_library_judge(bytes, n - 2), UMA_WINDOW_LIBRARY_NOT_HELPER); /* cut before it */
-    assert_int_equal(uma_window_library_judge(bytes, 64), UMA_WINDOW_LIBRARY_NOT_HELPER);
-    assert_int_equal(uma_window_library_judge(bytes, 63), UMA_WINDOW_LIBRARY_NOT_ELF);
-    assert_int_equal(uma_window_library_judge(bytes, 0), UMA_WINDOW_LIBRARY_NOT_ELF);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_FITS);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n - 1), UMA_LIBRARY_FITS);    /* the number ends with the file */
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n - 2), UMA_LIBRARY_ANOTHER); /* cut before it */
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, 64), UMA_LIBRARY_ANOTHER);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, 63), UMA_LIBRARY_NOT_ELF);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, 0), UMA_LIBRARY_NOT_ELF);
     bytes[16] = 2; /* a program */
-    assert_int_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_NOT_HELPER);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_ANOTHER);
     bytes[16] = 3;
     bytes[18] ^= 0x55; /* e_machine */
-    assert_int_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_FOREIGN);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_FOREIGN);
     bytes[18] ^= 0x55;
     bytes[4] = 1; /* of 32 bits */
-    assert_int_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_FOREIGN);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_FOREIGN);
     bytes[0] = '#';
-    assert_int_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_NOT_ELF);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_NOT_ELF);
 
     n = library(bytes, sizeof(bytes), UMA_WINDOW_MARK "2");
-    assert_int_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_VERSION);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_VERSION);
     n = library(bytes, sizeof(bytes), UMA_WINDOW_MARK "99999999999999999999999");
-    assert_int_not_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_FITS);
+    assert_int_not_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_FITS);
     n = library(bytes, sizeof(bytes), UMA_WINDOW_MARK UMA_WINDOW_MARK "2 " UMA_WINDOW_MARK "1");
-    assert_int_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_FITS);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_FITS);
     n = library(bytes, sizeof(bytes), "nothing");
-    assert_int_equal(uma_window_library_judge(bytes, n), UMA_WINDOW_LIBRARY_NOT_HELPER);
+    assert_int_equal(uma_library_judge(&uma_library_window, bytes, n), UMA_LIBRARY_ANOTHER);
 }
 
 static void named(const char *path, int expected, const char *words) {
     char found[PATH_MAX] = "untouched";
     struct uma_error err = { 0 };
-    assert_int_equal(setenv(UMA_WINDOW_LIBRARY_VARIABLE, path, 1), 0);
-    assert_int_equal(uma_window_library_find(found, &err), expected);
+    assert_int_equal(setenv(uma_library_window.variable, path, 1), 0);
+    assert_int_equal(uma_library_find(&uma_library_window, found, &err), expected);
     assert_string_equal(found, "untouched");
     if (!strstr(err.text, words))
         fail_msg("\"%s\" is not in \"%s\"", words, err.text);
@@ -92,8 +92,8 @@ static void the_library_is_where_it_is_said_to_be(void **state) {
 
     (void)snprintf(file, sizeof(file), "%s/../%s/x.so", plain, strrchr(plain, '/') + 1);
     put(file, bytes, n);
-    assert_int_equal(setenv(UMA_WINDOW_LIBRARY_VARIABLE, file, 1), 0);
-    assert_int_equal(uma_window_library_find(path, &err), 0);
+    assert_int_equal(setenv(uma_library_window.variable, file, 1), 0);
+    assert_int_equal(uma_library_find(&uma_library_window, path, &err), 0);
     assert_null(strstr(path, "..")); /* it is looked for from other folders than this one */
     (void)unlink(file);
     (void)rmdir(plain);
@@ -105,7 +105,7 @@ static void the_library_is_where_it_is_said_to_be(void **state) {
     named(file, -EINVAL, "LD_PRELOAD");
     (void)unlink(file);
     (void)rmdir(folder);
-    assert_int_equal(unsetenv(UMA_WINDOW_LIBRARY_VARIABLE), 0);
+    assert_int_equal(unsetenv(uma_library_window.variable), 0);
 }
 
 int main(void) {

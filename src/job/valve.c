@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/valve.h"
+
+#include "base/thread.h"
+#include "base/units.h"
+#include "cache/follow_others.h"
+#include "job/preload_library.h"
+#include "valve/gate.h"
+#include "valve/room.h"
+#include "valve/settings.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+/* How long the thread sleeps when nobody asks: it looks whether it is to stop. */
+#define LOOK_NS (UMA_SECOND_NS / 4)
+/* A list of idle files that is being read is asked for again after so long. */
+enum { LIST_PAUSE_MS = 5 };
+/* Files are evicted one by one, and the largest take some tens of milliseconds. */
+#define STOP_NS UMA_SECOND_NS
+
+struct uma_job_valve {
+    struct uma_job_valve_options options;
+    struct uma_valve_account *account;
+    int fd;
+    struct uma_thread thread;
+    bool running;
+    struct uma_follow_others *others;
+    uint64_t events_seen;
+};
+
+/* ---- before the job --------------------------------------------------------------------------------------------- */
+
+int uma_job_valve_report_parse(const char *s, const char **ret_report, struct uma_error *err) {
+    static const char *const names[] = { "auto", "pool", "raw" };
+    for (size_t i = 0; i < ELEMENTS(names); i++)
+        if (strcmp(s, names[i]) == 0) {
+            *ret_report = names[i];
+            return 0;
+        }
+    return uma_error_text(err, EINVAL, "\"%.64s\" is not one of auto, pool, raw", s);
+}
+
+void uma_job_valve_settings(const struct uma_job_valve_options *options, uint64_t floor, struct uma_text *text) {
+    uma_text_printf(text, "floor:%llu,report:%s", (unsigned long long)floor, options->report ? options->report : "auto");
+    if (options->limit)
+        uma_text_printf(text, ",ceiling:%llu", (unsigned long long)options->limit);
+}
+
+static int make_account(struct uma_job_valve *valve, uint64_t floor, struct uma_error *err) {
+    valve->fd = memfd_create("umactl-valve", MFD_CLOEXEC);
+    if (valve->fd < 0 || ftruncate(valve->fd, sizeof(*valve->account)) < 0)
+        return uma_error_set(err, errno, "memory for the job's account");
+    void *at = mmap(NULL, sizeof(*valve->account), PROT_READ | PROT_WRITE, MAP_SHARED, valve->fd, 0);
+    if (at == MAP_FAILED)
+        return uma_error_set(err, errno, "memory for the job's account");
+    valve->account = at;
+    uma_valve_account_begin(valve->account, valve->options.limit ? valve->options.limit : UMA_VALVE_NONE, floor);
+    return 0;
+}
+
+/* Processes of the job open it through umactl's own descriptor: nothing of it has a name in a file system. */
+static int tell_job(const struct uma_job_valve *valve, uint64_t floor, struct uma_job_environment *environment, struct uma_error *err) {
+    _cleanup_text_ struct uma_text place = { 0 }, settings = { 0 };
+    char library[PATH_MAX];
+    struct stat st;
+    if (fstat(valve->fd, &st) < 0)
+        return uma_error_set(err, errno, "the job's account");
+    uint32_t pid = (uint32_t)getpid();
+    uma_text_printf(&place, "%u:%llu:%d:%llu", pid, (unsigned long long)uma_valve_start_time(pid), valve->fd,
+                    (unsigned long long)st.st_ino);
+    uma_job_valve_settings(&valve->options, floor, &settings);
+    if (place.failed || settings.failed)
+        return uma_error_set(err, ENOMEM, "the job's environment");
+    int r = uma_library_find(&uma_library_valve, library, err);
+    if (r >= 0)
+        r = uma_job_environment_set(environment, UMA_VALVE_ACCOUNT_VARIABLE, place.data, err);
+    if (r >= 0)
+        r = uma_job_environment_set(environment, UMA_VALVE_VARIABLE, settings.data, err);
+    return r >= 0 ? uma_job_environment_preload(environment, library, err) : r;
+}
+
+static void release(struct uma_job_valve *valve) {
+    valve->others = uma_follow_others_free(valve->others);
+    if (valve->account)
+        (void)munmap(valve->account, sizeof(*valve->account));
+    if (valve->fd >= 0)
+        (void)close(valve->fd);
+    free(valve);
+}
+
+struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *options, uint64_t total,
+                                            struct uma_job_environment *environment) {
+    struct uma_error err = { 0 };
+    if (!options->wanted)
+        return NULL;
+    struct uma_job_valve *valve = calloc(1, sizeof(*valve));
+    if (!valve) {
+        uma_job_tell("out of memory: the job runs without the valve");
+        return NULL;
+    }
+    valve->options = *options;
+    valve->fd = -1;
+    uint64_t floor = options->has_floor ? options->floor : total ? uma_valve_default_floor(total) : 0;
+    int r = make_account(valve, floor, &err);
+    if (r >= 0)
+        r = tell_job(valve, floor, environment, &err);
+    if (r < 0) {
+        uma_job_tell("the valve cannot be used: %s; the job runs without it", err.text);
+        release(valve);
+        return NULL;
+    }
+    return valve;
+}
+
+/* ---- making room ------------------------------------------------------------------------------------------------ */
+
+static bool spare_none(void *userdata, const struct uma_cached_file *file) {
+    (void)userdata, (void)file;
+    return false;
+}
+
+static uint64_t make_room(struct uma_job_valve *valve, uint64_t wanted) {
+    int64_t until = uma_monotonic_ns() + UMA_VALVE_ROOM_NS;
+    uint64_t gone = 0;
+    for (bool reading = true; reading && gone < wanted && uma_monotonic_ns() < until;) {
+        gone += uma_follow_others_evict(valve->others, wanted - gone, uma_monotonic_ns(), spare_none, NULL, &reading);
+        if (reading)
+            (void)poll(NULL, 0, LIST_PAUSE_MS);
+    }
+    return gone;
+}
+
+static void help(void *userdata) {
+    struct uma_job_valve *valve = userdata;
+    struct uma_valve_account *account = valve->account;
+    uint32_t seen = atomic_load(&account->answered);
+    /* a pause of no length only asks whether to stop */
+    while (uma_thread_pause(&valve->thread, 0)) {
+        uint32_t asked = atomic_load(&account->asked);
+        if (asked == seen) {
+            struct timespec wait = { .tv_nsec = LOOK_NS };
+            (void)syscall(SYS_futex, &account->asked, FUTEX_WAIT, asked, &wait, NULL, 0);
+            continue;
+        }
+        atomic_store(&account->given, make_room(valve, atomic_load(&account->wanted)));
+        atomic_store(&account->answered, asked);
+        (void)syscall(SYS_futex, &account->answered, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+        seen = asked;
+    }
+}
+
+void uma_job_valve_start(struct uma_job_valve *valve) {
+    if (!valve)
+        return;
+    valve->others = uma_follow_others_new();
+    valve->running = valve->others && uma_thread_start(&valve->thread, help, valve) == 0;
+    atomic_store(&valve->account->helper, valve->running);
+    if (!valve->running)
+        uma_job_tell("the valve makes no room in the page cache: no memory, or no thread");
+}
+
+/* ---- what it did ------------------------------------------------------------------------------------------------ */
+
+void uma_job_valve_event_text(const struct uma_valve_event *event, struct uma_text *text) {
+    switch ((enum uma_valve_event_kind)event->kind) {
+    case UMA_VALVE_REFUSED_CEILING:
+        uma_text_bytes(text, event->size);
+        uma_text_printf(text, " refused to pid %u: the job has ", event->pid);
+        uma_text_bytes(text, event->used);
+        uma_text_append(text, " of its limit of ");
+        uma_text_bytes(text, event->ceiling);
+        break;
+    case UMA_VALVE_REFUSED_FLOOR:
+        uma_text_bytes(text, event->size);
+        uma_text_printf(text, " refused to pid %u: the machine has ", event->pid);
+        uma_text_bytes(text, event->available);
+        uma_text_append(text, " available, the job ");
+        uma_text_bytes(text, event->used);
+        break;
+    case UMA_VALVE_MADE_ROOM:
+        uma_text_bytes(text, event->evicted);
+        uma_text_append(text, " of page cache evicted for ");
+        uma_text_bytes(text, event->size);
+        uma_text_printf(text, " of pid %u", event->pid);
+        break;
+    case UMA_VALVE_RETRIED:
+        uma_text_printf(text, "pid %u asked the driver again for ", event->pid);
+        uma_text_bytes(text, event->size);
+        break;
+    default:
+        uma_text_printf(text, "pid %u: event %u", event->pid, event->kind);
+        break;
+    }
+}
+
+static const char *name_of(uint32_t kind) {
+    return kind == UMA_VALVE_REFUSED_CEILING || kind == UMA_VALVE_REFUSED_FLOOR ? "refuse" : "evict";
+}
+
+void uma_job_valve_check(struct uma_job_valve *valve, struct uma_watch *watch) {
+    struct uma_valve_event events[8];
+    unsigned n;
+    if (!valve)
+        return;
+    while ((n = uma_valve_account_events(valve->account, &valve->events_seen, events, ELEMENTS(events))) > 0)
+        for (unsigned i = 0; i < n; i++) {
+            _cleanup_text_ struct uma_text text = { 0 };
+            uma_job_valve_event_text(&events[i], &text);
+            if (!text.failed)
+                uma_watch_event(watch, name_of(events[i].kind), text.data);
+        }
+    (void)uma_valve_account_prune(valve->account);
+}
+
+struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma_watch *watch) {
+    if (!valve)
+        return NULL;
+    atomic_store(&valve->account->helper, 0);
+    if (watch)
+        uma_job_valve_check(valve, watch);
+    if (valve->running && !uma_thread_stop(&valve->thread, STOP_NS))
+        return NULL; /* the thread holds it, and both go when the process does */
+    release(valve);
+    return NULL;
+}
