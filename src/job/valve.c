@@ -47,8 +47,10 @@ int uma_job_valve_report_parse(const char *s, const char **ret_report, struct um
     return uma_error_text(err, EINVAL, "\"%.64s\" is not one of auto, pool, raw", s);
 }
 
-void uma_job_valve_settings(const struct uma_job_valve_options *options, uint64_t floor, struct uma_text *text) {
-    uma_text_printf(text, "floor:%llu,report:%s", (unsigned long long)floor, options->report ? options->report : "auto");
+void uma_job_valve_settings(const struct uma_job_valve_options *options, struct uma_text *text) {
+    uma_text_printf(text, "report:%s", options->report ? options->report : "auto");
+    if (options->has_floor)
+        uma_text_printf(text, ",floor:%llu", (unsigned long long)options->floor);
     if (options->limit)
         uma_text_printf(text, ",ceiling:%llu", (unsigned long long)options->limit);
 }
@@ -66,7 +68,7 @@ static int make_account(struct uma_job_valve *valve, uint64_t floor, struct uma_
 }
 
 /* Processes of the job open it through umactl's own descriptor: nothing of it has a name in a file system. */
-static int tell_job(const struct uma_job_valve *valve, uint64_t floor, struct uma_job_environment *environment, struct uma_error *err) {
+static int tell_job(const struct uma_job_valve *valve, struct uma_job_environment *environment, struct uma_error *err) {
     _cleanup_text_ struct uma_text place = { 0 }, settings = { 0 };
     char library[PATH_MAX];
     struct stat st;
@@ -75,7 +77,7 @@ static int tell_job(const struct uma_job_valve *valve, uint64_t floor, struct um
     uint32_t pid = (uint32_t)getpid();
     uma_text_printf(&place, "%u:%llu:%d:%llu", pid, (unsigned long long)uma_valve_start_time(pid), valve->fd,
                     (unsigned long long)st.st_ino);
-    uma_job_valve_settings(&valve->options, floor, &settings);
+    uma_job_valve_settings(&valve->options, &settings);
     if (place.failed || settings.failed)
         return uma_error_set(err, ENOMEM, "the job's environment");
     int r = uma_library_find(&uma_library_valve, library, err);
@@ -110,7 +112,7 @@ struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *
     uint64_t floor = options->has_floor ? options->floor : total ? uma_valve_default_floor(total) : 0;
     int r = make_account(valve, floor, &err);
     if (r >= 0)
-        r = tell_job(valve, floor, environment, &err);
+        r = tell_job(valve, environment, &err);
     if (r < 0) {
         uma_job_tell("the valve cannot be used: %s; the job runs without it", err.text);
         release(valve);

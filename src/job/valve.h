@@ -35,7 +35,7 @@ void uma_job_valve_check(struct uma_job_valve *valve, struct uma_watch *watch);
 struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma_watch *watch);
 
 /* What the environment variable of the valve says (valve/settings.h). Pure. */
-void uma_job_valve_settings(const struct uma_job_valve_options *options, uint64_t floor, struct uma_text *text);
+void uma_job_valve_settings(const struct uma_job_valve_options *options, struct uma_text *text);
 /* One event in words: "refused 8.0 GiB to pid 12: ...". Pure. */
 void uma_job_valve_event_text(const struct uma_valve_event *event, struct uma_text *text);
 /* "auto", "pool", "raw"; -EINVAL. */
