@@ -3,7 +3,7 @@
 #include "fake.h"
 #include "functions.h"
 
-#include <stdio.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 static CUresult take(enum fake_kind kind, uint64_t size, uint64_t *ret_key) {
@@ -30,6 +30,13 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
     return take_pointer(FAKE_KIND_DEVICE, dptr, bytesize);
 }
 
+/* As whoever stands before the driver has it, in the scenario where the driver calls that. */
+static CUresult again(CUdeviceptr *dptr, size_t bytesize) {
+    CUresult (*exported)(CUdeviceptr *, size_t) =
+        fake_cuda_scenario()->nested ? (CUresult(*)(CUdeviceptr *, size_t))dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") : NULL;
+    return exported ? exported(dptr, bytesize) : cuMemAlloc_v2(dptr, bytesize);
+}
+
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned ElementSizeBytes) {
     FAKE_IN_CONTEXT();
     size_t pitch = (WidthInBytes + 511) / 512 * 512, size;
@@ -38,14 +45,14 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
     if (pitch < WidthInBytes || __builtin_mul_overflow(pitch, Height, &size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     *pPitch = pitch;
-    return fake_cuda_scenario()->nested ? cuMemAlloc_v2(dptr, size) : take_pointer(FAKE_KIND_DEVICE, dptr, size);
+    return again(dptr, size);
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned flags) {
     FAKE_IN_CONTEXT();
     if (flags != 1 && flags != 2)
         return CUDA_ERROR_INVALID_VALUE;
-    return fake_cuda_scenario()->nested ? cuMemAlloc_v2(dptr, bytesize) : take_pointer(FAKE_KIND_DEVICE, dptr, bytesize);
+    return again(dptr, bytesize);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
@@ -70,7 +77,7 @@ CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
 }
 
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags) {
-    return Flags > 7 ? CUDA_ERROR_INVALID_VALUE : cuMemAllocHost_v2(pp, bytesize); /* through its own exported name, in any scenario */
+    return Flags > 7 ? CUDA_ERROR_INVALID_VALUE : cuMemAllocHost_v2(pp, bytesize);
 }
 
 CUresult cuMemFreeHost(void *p) {

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: MIT */
+/* Commands of a test, one a line, and an answer to each, one a line: numbers, of which the first is what CUDA said. Only unbuffered reads, so that children go on where their parent was. */
+#include "api.h"
+#include "fakes/cuda/fake.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { WORDS = 6, THREADS = 32 };
+enum { FLOAT = 0x20 };
+
+struct step {
+    char text[512];
+    char *word[WORDS]; /* "" for what is not there */
+    uint64_t n[WORDS]; /* the same as numbers */
+};
+
+static struct api *api;
+static const char *route;
+
+static bool read_step(struct step *ret) {
+    size_t n = 0;
+    char c;
+    while (read(0, &c, 1) == 1 && c != '\n')
+        if (n + 1 < sizeof(ret->text))
+            ret->text[n++] = c;
+    ret->text[n] = '\0';
+    char *rest = ret->text;
+    for (int i = 0; i < WORDS; i++) {
+        char *word = rest ? strsep(&rest, " ") : NULL;
+        ret->word[i] = word ? word : ret->text + n;
+        ret->n[i] = strtoull(ret->word[i], NULL, 0);
+    }
+    return n > 0;
+}
+
+static void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void answer(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    (void)vprintf(format, list);
+    va_end(list);
+    (void)putchar('\n');
+    (void)fflush(stdout);
+}
+
+static void *pointer(uint64_t number) {
+    return (void *)(uintptr_t)number; /* NOLINT(performance-no-int-to-ptr): handles come back as the numbers that they were told as */
+}
+
+/* ---- allocating, by the call's name ---- */
+
+static CUresult take(const char *call, uint64_t size, uint64_t extra, uint64_t *ret_key) {
+    CUdeviceptr at = 0;
+    void *made = NULL;
+    size_t pitch;
+    CUresult r = -1;
+    CUDA_ARRAY_DESCRIPTOR flat = { .Width = size / 4, .Format = FLOAT, .NumChannels = 1 };
+    CUDA_ARRAY3D_DESCRIPTOR deep = { .Width = 64, .Height = 64, .Depth = size / 4 / 4096, .Format = FLOAT, .NumChannels = 1 };
+    CUmemAllocationProp prop = { .type = 1, .location = { .type = extra ? (int)extra : CU_MEM_LOCATION_TYPE_DEVICE } };
+    if (strcmp(call, "cuMemAlloc") == 0)
+        r = api->cuMemAlloc_v2(&at, size);
+    else if (strcmp(call, "cuMemAllocPitch") == 0)
+        r = api->cuMemAllocPitch_v2(&at, &pitch, 4096, size / 4096, 4);
+    else if (strcmp(call, "cuMemAllocManaged") == 0)
+        r = api->cuMemAllocManaged(&at, size, 1);
+    else if (strcmp(call, "cuMemAllocHost") == 0)
+        r = api->cuMemAllocHost_v2(&made, size);
+    else if (strcmp(call, "cuMemHostAlloc") == 0)
+        r = api->cuMemHostAlloc(&made, size, 0);
+    else if (strcmp(call, "cuMemCreate") == 0)
+        r = api->cuMemCreate(&at, size, &prop, 0);
+    else if (strcmp(call, "cuMemAllocAsync") == 0)
+        r = api->cuMemAllocAsync(&at, size, NULL);
+    else if (strcmp(call, "cuMemAllocFromPoolAsync") == 0)
+        r = api->cuMemAllocFromPoolAsync(&at, size, pointer(extra), NULL);
+    else if (strcmp(call, "cuArrayCreate") == 0)
+        r = api->cuArrayCreate_v2((CUarray *)&made, &flat);
+    else if (strcmp(call, "cuArray3DCreate") == 0)
+        r = api->cuArray3DCreate_v2((CUarray *)&made, &deep);
+    else if (strcmp(call, "cuMipmappedArrayCreate") == 0)
+        r = api->cuMipmappedArrayCreate((CUmipmappedArray *)&made, &deep, 1);
+    *ret_key = at ? at : (uint64_t)(uintptr_t)made;
+    return r;
+}
+
+static CUresult give(const char *call, uint64_t key) {
+    if (strcmp(call, "cuMemAllocHost") == 0 || strcmp(call, "cuMemHostAlloc") == 0)
+        return api->cuMemFreeHost(pointer(key));
+    if (strcmp(call, "cuMemCreate") == 0)
+        return api->cuMemRelease(key);
+    if (strcmp(call, "cuMemAllocAsync") == 0 || strcmp(call, "cuMemAllocFromPoolAsync") == 0)
+        return api->cuMemFreeAsync(key, NULL);
+    if (strncmp(call, "cuArray", 7) == 0)
+        return api->cuArrayDestroy(pointer(key));
+    if (strncmp(call, "cuMipmapped", 11) == 0)
+        return api->cuMipmappedArrayDestroy(pointer(key));
+    return api->cuMemFree_v2(key);
+}
+
+static CUresult load(const char *call, uint64_t *ret_key) {
+    void *made = NULL;
+    CUresult r = -1;
+    if (strcmp(call, "cuModuleLoad") == 0)
+        r = api->cuModuleLoad((CUmodule *)&made, "/dev/null");
+    else if (strcmp(call, "cuModuleLoadData") == 0)
+        r = api->cuModuleLoadData((CUmodule *)&made, "code");
+    else if (strcmp(call, "cuModuleLoadDataEx") == 0)
+        r = api->cuModuleLoadDataEx((CUmodule *)&made, "code", 0, NULL, NULL);
+    else if (strcmp(call, "cuModuleLoadFatBinary") == 0)
+        r = api->cuModuleLoadFatBinary((CUmodule *)&made, "code");
+    else if (strcmp(call, "cuLibraryLoadData") == 0)
+        r = api->cuLibraryLoadData((CUlibrary *)&made, "code", NULL, NULL, 0, NULL, NULL, 0);
+    else if (strcmp(call, "cuLibraryLoadFromFile") == 0)
+        r = api->cuLibraryLoadFromFile((CUlibrary *)&made, "/dev/null", NULL, NULL, 0, NULL, NULL, 0);
+    *ret_key = (uint64_t)(uintptr_t)made;
+    return r;
+}
+
+static bool step_memory(const struct step *s) {
+    const char *what = s->word[0];
+    uint64_t key = 0;
+    CUresult r;
+    if (strcmp(what, "take") == 0) {
+        r = take(s->word[1], s->n[2], s->n[3], &key);
+        answer("%d %llu", r, (unsigned long long)key);
+    } else if (strcmp(what, "give") == 0)
+        answer("%d", give(s->word[1], s->n[2]));
+    else if (strcmp(what, "load") == 0) {
+        r = load(s->word[1], &key);
+        answer("%d %llu", r, (unsigned long long)key);
+    } else if (strcmp(what, "unload") == 0)
+        answer("%d",
+               strncmp(s->word[1], "cuModule", 8) == 0 ? api->cuModuleUnload(pointer(s->n[2])) : api->cuLibraryUnload(pointer(s->n[2])));
+    else if (strcmp(what, "reserve") == 0) {
+        r = api->cuMemAddressReserve(&key, s->n[1], 0, 0, 0);
+        answer("%d %llu", r, (unsigned long long)key);
+    } else if (strcmp(what, "map") == 0)
+        answer("%d", api->cuMemMap(s->n[1], s->n[2], 0, s->n[3], 0));
+    else if (strcmp(what, "unmap") == 0)
+        answer("%d", api->cuMemUnmap(s->n[1], s->n[2]));
+    else if (strcmp(what, "retain-handle") == 0) {
+        r = api->cuMemRetainAllocationHandle(&key, pointer(s->n[1]));
+        answer("%d %llu", r, (unsigned long long)key);
+    } else if (strcmp(what, "import") == 0) { /* of a handle that is gone by then */
+        int fd = -1;
+        CUmemAllocationProp prop = { .type = 1, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+        uint64_t made = 0;
+        if (api->cuMemCreate(&made, 2 << 20, &prop, 0) != CUDA_SUCCESS ||
+            api->cuMemExportToShareableHandle(&fd, made, 1, 0) != CUDA_SUCCESS || api->cuMemRelease(made) != CUDA_SUCCESS)
+            abort();
+        r = api->cuMemImportFromShareableHandle(&key, pointer((uint64_t)fd), 1);
+        (void)close(fd);
+        answer("%d %llu", r, (unsigned long long)key);
+    } else
+        return false;
+    return true;
+}
+
+/* ---- pools and graphs ---- */
+
+static CUresult run_graph(uint64_t size) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node;
+    CUDA_MEM_ALLOC_NODE_PARAMS params = { .bytesize = size };
+    CUresult r = api->cuGraphCreate(&graph, 0);
+    if (r == CUDA_SUCCESS)
+        r = api->cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params);
+    if (r == CUDA_SUCCESS)
+        r = api->cuGraphInstantiateWithFlags(&exec, graph, 0);
+    return r == CUDA_SUCCESS ? api->cuGraphLaunch(exec, NULL) : r;
+}
+
+static bool step_pool(const struct step *s) {
+    const char *what = s->word[0];
+    CUmemoryPool pool = NULL;
+    CUmemPoolProps props = { .allocType = 1, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+    if (strcmp(what, "pool-create") == 0) {
+        CUresult r = api->cuMemPoolCreate(&pool, &props);
+        answer("%d %llu", r, (unsigned long long)(uintptr_t)pool);
+    } else if (strcmp(what, "pool-of-device") == 0) {
+        CUresult r = api->cuDeviceGetMemPool(&pool, (int)s->n[1]);
+        answer("%d %llu", r, (unsigned long long)(uintptr_t)pool);
+    } else if (strcmp(what, "pool-destroy") == 0)
+        answer("%d", api->cuMemPoolDestroy(pointer(s->n[1])));
+    else if (strcmp(what, "pool-trim") == 0)
+        answer("%d", api->cuMemPoolTrimTo(pointer(s->n[1]), s->n[2]));
+    else if (strcmp(what, "pool-keep") == 0) {
+        uint64_t threshold = s->n[2];
+        answer("%d", api->cuMemPoolSetAttribute(pointer(s->n[1]), 4 /* CU_MEMPOOL_ATTR_RELEASE_THRESHOLD */, &threshold));
+    } else if (strcmp(what, "synchronize") == 0)
+        answer("%d", api->cuStreamSynchronize(NULL));
+    else if (strcmp(what, "graph") == 0)
+        answer("%d", run_graph(s->n[1]));
+    else if (strcmp(what, "graph-trim") == 0)
+        answer("%d", api->cuDeviceGraphMemTrim((int)s->n[1]));
+    else
+        return false;
+    return true;
+}
+
+/* ---- contexts ---- */
+
+static bool step_context(const struct step *s) {
+    const char *what = s->word[0];
+    CUcontext context = NULL;
+    CUresult r = -1;
+    if (strcmp(what, "init") == 0)
+        answer("%d", api->cuInit(0));
+    else if (strcmp(what, "context") == 0) {
+        if (strcmp(s->word[2], "v4") == 0)
+            r = api->cuCtxCreate_v4(&context, NULL, 0, (int)s->n[1]);
+        else if (strcmp(s->word[2], "v3") == 0)
+            r = api->cuCtxCreate_v3(&context, NULL, 0, 0, (int)s->n[1]);
+        else
+            r = api->cuCtxCreate_v2(&context, 0, (int)s->n[1]);
+        answer("%d %llu", r, (unsigned long long)(uintptr_t)context);
+    } else if (strcmp(what, "context-destroy") == 0)
+        answer("%d", api->cuCtxDestroy_v2(pointer(s->n[1])));
+    else if (strcmp(what, "context-set") == 0)
+        answer("%d", api->cuCtxSetCurrent(pointer(s->n[1])));
+    else if (strcmp(what, "retain") == 0) {
+        r = api->cuDevicePrimaryCtxRetain(&context, (int)s->n[1]);
+        if (r == CUDA_SUCCESS)
+            r = api->cuCtxSetCurrent(context);
+        answer("%d %llu", r, (unsigned long long)(uintptr_t)context);
+    } else if (strcmp(what, "release") == 0)
+        answer("%d", api->cuDevicePrimaryCtxRelease_v2((int)s->n[1]));
+    else if (strcmp(what, "reset") == 0)
+        answer("%d", api->cuDevicePrimaryCtxReset_v2((int)s->n[1]));
+    else
+        return false;
+    return true;
+}
+
+/* ---- readers ---- */
+
+static void answer_nvml(bool second) {
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    int (*init)(void) = library ? (int (*)(void))dlsym(library, "nvmlInit_v2") : NULL;
+    int (*handle)(unsigned, nvmlDevice_t *) =
+        library ? (int (*)(unsigned, nvmlDevice_t *))dlsym(library, "nvmlDeviceGetHandleByIndex_v2") : NULL;
+    __typeof__(&nvmlDeviceGetMemoryInfo) first = library ? (__typeof__(first))dlsym(library, "nvmlDeviceGetMemoryInfo") : NULL;
+    __typeof__(&nvmlDeviceGetMemoryInfo_v2) two = library ? (__typeof__(two))dlsym(library, "nvmlDeviceGetMemoryInfo_v2") : NULL;
+    nvmlDevice_t device;
+    nvmlMemory_t m = { 0 };
+    nvmlMemory_v2_t m2 = { .version = 2U << 24 | (unsigned)sizeof(m2) };
+    if (!init || !handle || !first || !two || init() != 0) {
+        answer("-1");
+        return;
+    }
+    int r = handle(0, &device);
+    if (r == 0 && second) {
+        r = two(device, &m2);
+        answer("%d %llu %llu %llu", r, m2.free, m2.total, m2.used);
+    } else if (r == 0) {
+        r = first(device, &m);
+        answer("%d %llu %llu %llu", r, m.free, m.total, m.used);
+    } else
+        answer("%d", r);
+}
+
+static bool step_reader(const struct step *s) {
+    const char *what = s->word[0];
+    size_t free = 0, total = 0;
+    CUresult r;
+    if (strcmp(what, "info") == 0) {
+        bool null_free = strstr(s->word[1], "null-free"), null_total = strstr(s->word[1], "null-total");
+        r = api->cuMemGetInfo_v2(null_free ? NULL : &free, null_total ? NULL : &total);
+        answer("%d %zu %zu", r, free, total);
+    } else if (strcmp(what, "total") == 0) {
+        r = api->cuDeviceTotalMem_v2(&total, (int)s->n[1]);
+        answer("%d %zu", r, total);
+    } else if (strcmp(what, "nvml") == 0)
+        answer_nvml(s->n[1] == 2);
+    else if (strcmp(what, "books") == 0) {
+        void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+        void (*books)(struct fake_books *) = library ? (void (*)(struct fake_books *))dlsym(library, "uma_fake_cuda_books") : NULL;
+        struct fake_books b = { 0 };
+        uint64_t used = 0, overhead = 0;
+        if (books)
+            books(&b);
+        for (int i = 1; i < FAKE_KINDS; i++)
+            *(i < FAKE_KIND_CONTEXT ? &used : &overhead) += b.bytes[i];
+        answer("%d %llu %llu %llu %llu %llu", books ? 0 : -1, (unsigned long long)used, (unsigned long long)overhead,
+               (unsigned long long)b.taking, (unsigned long long)b.refused, (unsigned long long)b.calls);
+    } else if (strcmp(what, "refuse") == 0) {
+        void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+        void (*refuse)(uint64_t, uint64_t) = library ? (void (*)(uint64_t, uint64_t))dlsym(library, "uma_fake_cuda_refuse") : NULL;
+        if (refuse)
+            refuse(s->n[1], s->n[2]);
+        answer("%d", refuse ? 0 : -1);
+    } else
+        return false;
+    return true;
+}
+
+/* ---- what the driver refuses ---- */
+
+/* `size`: of the calls that need one. One answer: what each said. */
+static void invalid(uint64_t size) {
+    CUdeviceptr at = 0;
+    void *made = NULL;
+    size_t pitch;
+    CUmemAllocationProp nowhere = { .type = 1, .location = { .type = 99 } }, device9 = { .type = 1, .location = { .type = 1, .id = 9 } };
+    CUmemAllocationProp good = { .type = 1, .location = { .type = 1 } };
+    CUDA_ARRAY_DESCRIPTOR flat = { .Width = size / 4, .Format = 12345, .NumChannels = 1 };
+    CUDA_ARRAY3D_DESCRIPTOR none = { .Width = 0 };
+    CUgraphNode node;
+    CUDA_MEM_ALLOC_NODE_PARAMS params = { .bytesize = 0 };
+    const CUresult said[] = {
+        api->cuMemAlloc_v2(NULL, size),
+        api->cuMemAlloc_v2(&at, 0),
+        api->cuMemAllocPitch_v2(NULL, &pitch, size, 1, 4),
+        api->cuMemAllocPitch_v2(&at, NULL, size, 1, 4),
+        api->cuMemAllocPitch_v2(&at, &pitch, 0, 1, 4),
+        api->cuMemAllocPitch_v2(&at, &pitch, size, 1, 3),
+        api->cuMemAllocManaged(NULL, size, 1),
+        api->cuMemAllocManaged(&at, 0, 1),
+        api->cuMemAllocHost_v2(NULL, size),
+        api->cuMemHostAlloc(&made, 0, 0),
+        api->cuMemHostRegister_v2(NULL, size, 0),
+        api->cuMemCreate(NULL, size, &good, 0),
+        api->cuMemCreate(&at, size, NULL, 0),
+        api->cuMemCreate(&at, 0, &good, 0),
+        api->cuMemCreate(&at, 4096, &nowhere, 0),
+        api->cuMemCreate(&at, 2 << 20, &device9, 0),
+        api->cuMemRelease(12345),
+        api->cuMemMap(0, size, 0, 12345, 0),
+        api->cuMemUnmap(0, size),
+        api->cuMemRetainAllocationHandle(NULL, NULL),
+        api->cuMemAllocAsync(NULL, size, NULL),
+        api->cuMemAllocAsync(&at, 0, NULL),
+        api->cuMemAllocFromPoolAsync(&at, size, NULL, NULL),
+        api->cuMemAllocFromPoolAsync(NULL, size, NULL, NULL),
+        api->cuMemFreeAsync(0, NULL),
+        api->cuMemPoolTrimTo(NULL, 0),
+        api->cuMemPoolDestroy(NULL),
+        api->cuArrayCreate_v2(NULL, &flat),
+        api->cuArrayCreate_v2((CUarray *)&made, NULL),
+        api->cuArray3DCreate_v2(NULL, NULL),
+        api->cuArray3DCreate_v2((CUarray *)&made, &none),
+        api->cuArrayDestroy(NULL),
+        api->cuMipmappedArrayCreate(NULL, &none, 1),
+        api->cuMipmappedArrayCreate((CUmipmappedArray *)&made, NULL, 1),
+        api->cuMipmappedArrayDestroy(NULL),
+        api->cuGraphAddMemAllocNode(&node, NULL, NULL, 0, &params),
+        api->cuGraphAddMemAllocNode(&node, NULL, NULL, 0, NULL),
+        api->cuDeviceGraphMemTrim(99),
+        api->cuCtxCreate_v2(NULL, 0, 0),
+        api->cuCtxCreate_v3(NULL, NULL, 0, 0, 0),
+        api->cuCtxCreate_v4(NULL, NULL, 0, 0),
+        api->cuCtxDestroy_v2(NULL),
+        api->cuDevicePrimaryCtxRetain(NULL, 0),
+        api->cuDevicePrimaryCtxRelease_v2(99),
+        api->cuDevicePrimaryCtxReset_v2(99),
+        api->cuModuleLoad(NULL, NULL),
+        api->cuModuleLoadData(NULL, "code"),
+        api->cuModuleLoadData((CUmodule *)&made, NULL),
+        api->cuModuleLoadDataEx(NULL, NULL, 0, NULL, NULL),
+        api->cuModuleLoadFatBinary(NULL, NULL),
+        api->cuModuleUnload(NULL),
+        api->cuLibraryLoadData(NULL, NULL, NULL, NULL, 0, NULL, NULL, 0),
+        api->cuLibraryLoadFromFile(NULL, NULL, NULL, NULL, 0, NULL, NULL, 0),
+        api->cuLibraryUnload(NULL),
+        api->cuMemFree_v2(12345),
+        api->cuMemFreeHost(NULL),
+        api->cuDeviceTotalMem_v2(NULL, 0),
+    };
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+        (void)printf("%s%d", i ? " " : "", said[i]);
+    answer("%s", "");
+}
+
+/* ---- threads, processes, time ---- */
+
+struct work {
+    pthread_t thread;
+    CUcontext context;
+    unsigned seed, rounds;
+    uint64_t size;
+    unsigned failed, refused;
+};
+
+/* Takes and gives back by all calls in turn, some things held for a while. */
+static void *work(void *argument) {
+    static const char *const calls[] = { "cuMemAlloc",     "cuMemAllocPitch", "cuMemAllocManaged",
+                                         "cuMemAllocHost", "cuMemHostAlloc",  "cuMemAllocAsync",
+                                         "cuArrayCreate",  "cuArray3DCreate", "cuMipmappedArrayCreate" };
+    enum { N_CALLS = sizeof(calls) / sizeof(calls[0]), KEPT = 8 };
+    struct work *w = argument;
+    struct {
+        const char *call;
+        uint64_t key;
+    } kept[KEPT] = { 0 };
+    if (api->cuCtxSetCurrent(w->context) != CUDA_SUCCESS)
+        w->failed++;
+    for (unsigned i = 0; i < w->rounds + KEPT; i++) {
+        unsigned at = i % KEPT;
+        if (kept[at].key && give(kept[at].call, kept[at].key) != CUDA_SUCCESS)
+            w->failed++;
+        kept[at].key = 0;
+        if (i >= w->rounds)
+            continue;
+        kept[at].call = calls[(unsigned)rand_r(&w->seed) % N_CALLS];
+        CUresult r = take(kept[at].call, w->size * (1 + (unsigned)rand_r(&w->seed) % 4), 0, &kept[at].key);
+        w->refused += r == CUDA_ERROR_OUT_OF_MEMORY;
+        w->failed += r != CUDA_SUCCESS && r != CUDA_ERROR_OUT_OF_MEMORY;
+        if (r != CUDA_SUCCESS)
+            kept[at].key = 0;
+    }
+    return NULL;
+}
+
+static void threads(unsigned n, unsigned rounds, uint64_t size) {
+    struct work all[THREADS] = { 0 };
+    unsigned failed = 0, refused = 0;
+    CUcontext context = NULL;
+    (void)api->cuCtxGetCurrent(&context);
+    n = n > THREADS ? THREADS : n;
+    for (unsigned i = 0; i < n; i++) {
+        all[i] = (struct work){ .context = context, .seed = i + 1, .rounds = rounds, .size = size };
+        if (pthread_create(&all[i].thread, NULL, work, &all[i]) != 0)
+            abort();
+    }
+    for (unsigned i = 0; i < n; i++) {
+        (void)pthread_join(all[i].thread, NULL);
+        failed += all[i].failed;
+        refused += all[i].refused;
+    }
+    answer("%u %u", failed, refused);
+}
+
+static void measure(const char *call, uint64_t size, unsigned n) {
+    struct timespec before, after;
+    unsigned failed = 0;
+    uint64_t key;
+    (void)clock_gettime(CLOCK_MONOTONIC, &before);
+    for (unsigned i = 0; i < n; i++)
+        failed += take(call, size, 0, &key) != CUDA_SUCCESS || give(call, key) != CUDA_SUCCESS;
+    (void)clock_gettime(CLOCK_MONOTONIC, &after);
+    double ns = (double)(after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec);
+    answer("%u %.0f", failed, ns / n);
+}
+
+static int wait_for(pid_t child) {
+    int status = -1;
+    (void)waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static bool step_process(const struct step *s) {
+    const char *what = s->word[0];
+    char *const again[] = { (char *)"/proc/self/exe", s->word[1], NULL };
+    if (strcmp(what, "fork") == 0 || strcmp(what, "vfork") == 0) {
+        bool shared = what[0] == 'v'; /* the child of vfork can only execute */
+        if (shared && !s->word[1][0])
+            return false;
+        pid_t child = shared ? vfork() : fork();
+        if (child == 0 && shared) {
+            (void)execv(again[0], again);
+            _exit(127);
+        }
+        if (child == 0) {
+            answer("%d", (int)getpid());
+            exit(take_steps(route, api));
+        }
+        answer("%d", wait_for(child));
+    } else if (strcmp(what, "exec") == 0) {
+        (void)execv(again[0], again);
+        answer("-1");
+    } else if (strcmp(what, "exec-other") == 0) { /* a program that has nothing to do with CUDA */
+        char *const cat[] = { (char *)"cat", NULL };
+        (void)execvp(cat[0], cat);
+        answer("-1");
+    } else if (strcmp(what, "spawn") == 0) {
+        pid_t child = -1;
+        int r = posix_spawn(&child, again[0], NULL, NULL, again, environ);
+        answer("%d", r == 0 ? wait_for(child) : -r);
+    } else if (strcmp(what, "close-all") == 0) {
+        for (int fd = 3; fd < 4096; fd++)
+            (void)close(fd);
+        answer("0");
+    } else if (strcmp(what, "reopen") == 0)
+        answer("%d", reopen_route(route, api) ? 0 : -1);
+    else if (strcmp(what, "threads") == 0)
+        threads((unsigned)s->n[1], (unsigned)s->n[2], s->n[3]);
+    else if (strcmp(what, "time") == 0)
+        measure(s->word[1], s->n[2], (unsigned)s->n[3]);
+    else if (strcmp(what, "pid") == 0)
+        answer("%d", (int)getpid());
+    else if (strcmp(what, "behind") == 0) {
+        const unsigned *calls = dlsym(RTLD_DEFAULT, "behind_calls");
+        answer("%d", calls ? (int)*calls : -1);
+    } else if (strcmp(what, "invalid") == 0)
+        invalid(s->n[1]);
+    else
+        return false;
+    return true;
+}
+
+int take_steps(const char *the_route, struct api *the_api) {
+    struct step s;
+    route = the_route;
+    api = the_api;
+    while (read_step(&s) && strcmp(s.word[0], "exit") != 0)
+        if (!step_memory(&s) && !step_pool(&s) && !step_context(&s) && !step_reader(&s) && !step_process(&s))
+            answer("what? %s", s.word[0]);
+    return 0;
+}
