@@ -42,11 +42,33 @@ static char *append_number(char *at, uint32_t value) {
     return at;
 }
 
+/* The field that comes so many later; NULL: there is none. */
+static const char *field_after(const char *s, int n) {
+    while (s && n-- > 0) {
+        s = strchr(s, ' ');
+        s = s ? s + 1 : NULL;
+    }
+    return s;
+}
+
+static uint64_t number_at(const char *s) {
+    uint64_t value = 0;
+    for (; s && *s >= '0' && *s <= '9'; s++)
+        value = value * 10 + (uint64_t)(*s - '0');
+    return value;
+}
+
 uint64_t uma_valve_start_time(uint32_t pid) {
+    uint64_t stack;
+    return uma_valve_start_of(pid, &stack);
+}
+
+uint64_t uma_valve_start_of(uint32_t pid, uint64_t *ret_stack) {
     char path[32] = "/proc/", text[512];
     char *at = append_number(path + strlen(path), pid);
     (void)memcpy(at, "/stat", sizeof("/stat"));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    *ret_stack = 0;
     if (fd < 0)
         return 0;
     ssize_t n = read(fd, text, sizeof(text) - 1);
@@ -55,12 +77,9 @@ uint64_t uma_valve_start_time(uint32_t pid) {
         return 0;
     text[n] = '\0';
     const char *s = strrchr(text, ')'); /* the name before it may hold anything */
-    for (int field = 2; s && field < 22; field++)
-        s = strchr(s + 1, ' ');
-    uint64_t value = 0;
-    for (s = s ? s + 1 : ""; *s >= '0' && *s <= '9'; s++)
-        value = value * 10 + (uint64_t)(*s - '0');
-    return value;
+    s = field_after(s, 22 - 2);         /* the name is field 2 */
+    *ret_stack = number_at(field_after(s, 28 - 22));
+    return number_at(s);
 }
 
 uint32_t uma_valve_pid_namespace(void) {
@@ -120,7 +139,9 @@ struct uma_valve_slot *uma_valve_account_join(struct uma_valve_account *account)
     (void)memset(slot->name, 0, sizeof(slot->name));
     (void)prctl(PR_GET_NAME, slot->name);
     slot->name[sizeof(slot->name) - 1] = '\0';
-    atomic_store(&slot->start_time, uma_valve_start_time(pid));
+    uint64_t stack, start = uma_valve_start_of(pid, &stack);
+    atomic_store(&slot->stack, stack);
+    atomic_store(&slot->start_time, start);
     return slot;
 }
 
@@ -128,7 +149,8 @@ static bool is_dead(const struct uma_valve_slot *slot, uint32_t pid, uint32_t na
     uint64_t start = atomic_load(&slot->start_time);
     if (pid == 0 || pid == BEING_FREED || start == 0 || slot->pid_namespace != namespace || namespace == 0)
         return false;
-    return uma_valve_start_time(pid) != start;
+    uint64_t stack, was = atomic_load(&slot->stack);
+    return uma_valve_start_of(pid, &stack) != start || (stack && was && stack != was);
 }
 
 uint64_t uma_valve_account_prune(struct uma_valve_account *account) {

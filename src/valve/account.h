@@ -37,7 +37,9 @@ struct uma_valve_slot {
     _Atomic uint64_t overhead;   /* bytes of contexts and modules, as measured around the calls that made them */
     _Atomic uint64_t refused;    /* calls that were answered with out of memory here */
     char name[16];               /* comm; hostile text */
-    uint8_t reserved[64];
+    _Atomic uint64_t
+        stack; /* where its stack begins (field 28), which is another after execve(2): what it had went with the old program; 0: not to be seen */
+    uint8_t reserved[56];
 };
 
 enum uma_valve_event_kind { UMA_VALVE_REFUSED_CEILING = 1, UMA_VALVE_REFUSED_FLOOR, UMA_VALVE_MADE_ROOM, UMA_VALVE_RETRIED };
@@ -105,5 +107,7 @@ unsigned uma_valve_account_events(const struct uma_valve_account *account, uint6
 
 /* Clock ticks since boot, at which it started; 0 when there is none, or it cannot be seen. */
 uint64_t uma_valve_start_time(uint32_t pid);
+/* The same, and where its stack begins: another place after execve(2); 0: hidden, as it is from other users. */
+uint64_t uma_valve_start_of(uint32_t pid, uint64_t *ret_stack);
 /* The inode of this process's PID namespace; 0 when it cannot be seen. */
 uint32_t uma_valve_pid_namespace(void);

@@ -176,6 +176,8 @@ bool uma_valve_ask(const char *call, uint64_t size, struct uma_valve_ticket *ret
     struct uma_valve_question q = { .size = size, .unified = uma_valve_process_unified(process) };
     q.ceiling = atomic_load_explicit(&process->account->ceiling, memory_order_relaxed);
     bool granted = uma_valve_account_take(process->account, process->slot, size, &q.used);
+    if (!granted && uma_valve_pools_look(process))
+        granted = uma_valve_account_take(process->account, process->slot, size, &q.used);
     if (!granted)
         (void)refuse(process, call, &q, true);
     else if (!machine_can(process, &q)) {
@@ -184,6 +186,7 @@ bool uma_valve_ask(const char *call, uint64_t size, struct uma_valve_ticket *ret
     }
     if (granted) {
         (void)atomic_fetch_add(&process->calls_under_way, 1);
+        (void)atomic_fetch_add_explicit(&process->calls_begun, 1, memory_order_relaxed);
         ret_ticket->process = process;
         ret_ticket->size = size;
     }
@@ -236,8 +239,10 @@ bool uma_valve_freeing(enum uma_valve_kind kind, uint64_t key, struct uma_valve_
 
 void uma_valve_freed(const struct uma_valve_holding *holding) {
     struct uma_valve_process *process = uma_valve_process();
-    if (process)
-        uma_valve_account_give_back(process->slot, holding->size);
+    if (!process)
+        return;
+    (void)atomic_fetch_add_explicit(&process->calls_begun, 1, memory_order_relaxed);
+    uma_valve_account_give_back(process->slot, holding->size);
 }
 
 void uma_valve_not_freed(const struct uma_valve_holding *holding) {

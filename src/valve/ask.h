@@ -36,6 +36,11 @@ void uma_valve_given(struct uma_valve_ticket *ticket, enum uma_valve_kind kind, 
 /* It did not, or gave what is counted elsewhere. */
 void uma_valve_not_given(struct uma_valve_ticket *ticket);
 
+/*
+ * The pools of streams and graphs are asked what they keep: what they gave back to the machine meanwhile is no longer the job's (hooks_async.c). True: one has less than before.
+ */
+bool uma_valve_pools_look(struct uma_valve_process *process);
+
 /* ---- giving back ---- */
 
 /*

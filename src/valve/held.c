@@ -183,7 +183,7 @@ bool uma_valve_held_resize(struct uma_valve_held *held, enum uma_valve_kind kind
 }
 
 /* One pass; what moves up into a place that was left is looked at there. */
-static bool drop_from(struct shard *shard, uint32_t context, uint64_t *bytes) {
+static bool drop_from(struct shard *shard, uint32_t context, uint64_t *bytes, uint64_t *overhead) {
     bool some = false;
     for (uint32_t i = 0; i < shard->n_slots;) {
         struct uma_valve_holding *slot = &shard->slots[i];
@@ -191,15 +191,17 @@ static bool drop_from(struct shard *shard, uint32_t context, uint64_t *bytes) {
             i++;
             continue;
         }
-        *bytes += slot->kind == UMA_VALVE_MAPPING ? 0 : slot->size; /* a mapping has no bytes of its own */
+        if (slot->kind != UMA_VALVE_MAPPING) /* which has no bytes of its own */
+            *(slot->kind == UMA_VALVE_MODULE ? overhead : bytes) += slot->size;
         erase(shard, slot);
         some = true;
     }
     return some;
 }
 
-uint64_t uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t context) {
+uint64_t uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t context, uint64_t *ret_overhead) {
     uint64_t bytes = 0;
+    *ret_overhead = 0;
     for (unsigned i = 0; context != 0 && i < SHARDS; i++) {
         struct shard *shard = &held->shards[i];
         if (!uma_valve_spin_lock(&shard->lock)) {
@@ -207,7 +209,7 @@ uint64_t uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t conte
             continue;
         }
         /* again, for what moved from the front to an end that had been passed */
-        while (drop_from(shard, context, &bytes))
+        while (drop_from(shard, context, &bytes, ret_overhead))
             ;
         uma_valve_spin_unlock(&shard->lock);
     }

@@ -15,7 +15,9 @@
 /*
  * `call` (an expression that calls `real`) takes `bytes`: asked for, made, asked for once more if the driver refuses and room could be made, and counted. `key`, `given`: read after success.
  */
-#define UMA_VALVE_TAKE(name, bytes, kind, call, key, given)                                                                                \
+#define UMA_VALVE_TAKE(name, bytes, kind, call, key, given) UMA_VALVE_TAKE_OF(name, bytes, kind, call, key, given, uma_valve_context())
+/* `context`: a number of the one that it goes with; read after success. */
+#define UMA_VALVE_TAKE_OF(name, bytes, kind, call, key, given, context)                                                                    \
     do {                                                                                                                                   \
         struct uma_valve_ticket ticket_;                                                                                                   \
         if (uma_valve_inside())                                                                                                            \
@@ -26,7 +28,7 @@
         CUresult r_ = call;                                                                                                                \
         if (r_ == CUDA_ERROR_OUT_OF_MEMORY && uma_valve_ask_again(&ticket_))                                                               \
             r_ = call;                                                                                                                     \
-        uint32_t context_ = r_ == CUDA_SUCCESS && ticket_.process ? uma_valve_context() : 0;                                               \
+        uint32_t context_ = r_ == CUDA_SUCCESS && ticket_.process ? (context) : 0;                                                         \
         uma_valve_leave();                                                                                                                 \
         if (r_ == CUDA_SUCCESS)                                                                                                            \
             uma_valve_given(&ticket_, kind, (uint64_t)(uintptr_t)(key), given, context_);                                                  \

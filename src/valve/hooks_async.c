@@ -10,6 +10,7 @@
 
 /* Keys of the graph memory of a device among the pools, whose handles are pointers. */
 #define GRAPH_KEY(device) ((uint64_t)(unsigned)(device) + 1)
+#define GRAPH_KEYS UINT64_C(4096)
 
 typedef CUresult attribute_function(CUmemoryPool pool, int attribute, void *value);
 typedef CUresult graph_attribute_function(CUdevice device, int attribute, void *value);
@@ -53,25 +54,58 @@ static bool graph_reserved(CUdevice device, uint64_t *ret_value) {
     return get && get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, ret_value) == CUDA_SUCCESS;
 }
 
-/* What a pool has is set to what the driver says. */
-static void set_pool(struct uma_valve_process *process, uint64_t key, uint64_t reserved) {
+static void note_pool(struct uma_valve_process *process, uint64_t key) {
+    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++)
+        if (atomic_load(&process->pools[i]) == key)
+            return;
+    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++) {
+        uint64_t none = 0;
+        if (atomic_compare_exchange_strong(&process->pools[i], &none, key))
+            return;
+    }
+}
+
+static void forget_pool(struct uma_valve_process *process, uint64_t key) {
+    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++) {
+        uint64_t is = key;
+        (void)atomic_compare_exchange_strong(&process->pools[i], &is, 0);
+    }
+}
+
+/* What a pool has is set to what the driver says: what it had before is returned. */
+static uint64_t set_pool(struct uma_valve_process *process, uint64_t key, uint64_t reserved) {
     uint64_t before = 0;
     if (!uma_valve_held_resize(process->held, UMA_VALVE_POOL, key, reserved, &before)) {
         struct uma_valve_holding pool = { .key = key, .size = reserved, .kind = UMA_VALVE_POOL };
         if (!uma_valve_held_put(process->held, &pool, &before))
-            return;
+            return reserved;
     }
+    note_pool(process, key);
     if (reserved > before)
         (void)atomic_fetch_add(&process->slot->used, reserved - before);
     else
         uma_valve_account_give_back(process->slot, before - reserved);
+    return before;
+}
+
+bool uma_valve_pools_look(struct uma_valve_process *process) {
+    bool less = false;
+    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++) {
+        uint64_t key = atomic_load_explicit(&process->pools[i], memory_order_relaxed), reserved;
+        bool of_graphs = key <= GRAPH_KEYS;
+        CUmemoryPool pool = (CUmemoryPool)(uintptr_t)key; /* NOLINT(performance-no-int-to-ptr): the key is the pool's handle */
+        if (key && (of_graphs ? graph_reserved((CUdevice)(key - 1), &reserved)
+                              : attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved)))
+            less |= set_pool(process, key, reserved) > reserved;
+    }
+    return less;
 }
 
 static void read_pool(CUmemoryPool pool) {
     struct uma_valve_process *process = uma_valve_process();
     uint64_t reserved;
     if (process && attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
-        set_pool(process, (uint64_t)(uintptr_t)pool, reserved);
+        (void)set_pool(process, (uint64_t)(uintptr_t)pool, reserved);
 }
 
 /* How much the pool will have to grow for it, at most. */
@@ -106,11 +140,8 @@ static CUresult allocate(const char *name, const struct arguments *a, CUmemoryPo
     uint64_t reserved;
     bool by_pool = attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
     uint64_t size = !a->dptr ? 0 : by_pool ? growth(pool, a->bytesize) : a->bytesize;
-    if (!uma_valve_ask(name, size, &ticket)) {
-        read_pool(pool); /* what it gave back to the machine meanwhile is no longer the job's */
-        if (!uma_valve_ask(name, size, &ticket))
-            return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    if (!uma_valve_ask(name, size, &ticket))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = call(a);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && uma_valve_ask_again(&ticket))
         r = call(a);
@@ -177,11 +208,10 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     UMA_VALVE_REAL(cuMemPoolDestroy);
-    struct uma_valve_holding holding;
-    CUresult r = real(pool);
-    if (r == CUDA_SUCCESS && !uma_valve_inside() && uma_valve_freeing(UMA_VALVE_POOL, (uint64_t)(uintptr_t)pool, &holding))
-        uma_valve_freed(&holding);
-    return r;
+    struct uma_valve_process *process = uma_valve_inside() || !pool ? NULL : uma_valve_process();
+    if (process)
+        forget_pool(process, (uint64_t)(uintptr_t)pool); /* it is not asked any more; when it stays, it is noted at its next use */
+    UMA_VALVE_FREE(UMA_VALVE_POOL, pool, real(pool));
 }
 
 /* ---- graphs ---- */
@@ -190,7 +220,7 @@ static void read_graphs(CUdevice device) {
     struct uma_valve_process *process = uma_valve_process();
     uint64_t reserved;
     if (process && graph_reserved(device, &reserved))
-        set_pool(process, GRAPH_KEY(device), reserved);
+        (void)set_pool(process, GRAPH_KEY(device), reserved);
 }
 
 /* Nothing is taken yet, but what cannot be had is better refused here, where the program can hear it, than when the graph is launched. */

@@ -31,28 +31,35 @@ uint32_t uma_valve_context(void) {
     return get && get(&context) == CUDA_SUCCESS ? uma_valve_context_number(context) : 0;
 }
 
+/* NULL: the driver refuses it, and takes nothing. */
+static uint64_t least(const void *result) {
+    return result ? LEAST : 0;
+}
+
 /* All that was allocated in a context goes with it. */
 static void context_ended(uint64_t key, enum uma_valve_kind kind, uint32_t number) {
     struct uma_valve_process *process = uma_valve_process();
     if (!process)
         return;
+    uint64_t overhead = 0;
     uma_valve_overhead_end(kind, key);
-    uma_valve_account_give_back(process->slot, uma_valve_held_drop_context(process->held, number));
+    uma_valve_account_give_back(process->slot, uma_valve_held_drop_context(process->held, number, &overhead));
+    (void)atomic_fetch_sub(&process->slot->overhead, overhead);
 }
 
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev) {
     UMA_VALVE_REAL(cuCtxCreate_v2);
-    UMA_VALVE_MAKE("cuCtxCreate", LEAST, real(pctx, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
+    UMA_VALVE_MAKE("cuCtxCreate", least(pctx), real(pctx, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
 }
 
 CUresult cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsigned flags, CUdevice dev) {
     UMA_VALVE_REAL(cuCtxCreate_v3);
-    UMA_VALVE_MAKE("cuCtxCreate", LEAST, real(pctx, paramsArray, numParams, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
+    UMA_VALVE_MAKE("cuCtxCreate", least(pctx), real(pctx, paramsArray, numParams, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
 }
 
 CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned flags, CUdevice dev) {
     UMA_VALVE_REAL(cuCtxCreate_v4);
-    UMA_VALVE_MAKE("cuCtxCreate", LEAST, real(pctx, ctxCreateParams, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
+    UMA_VALVE_MAKE("cuCtxCreate", least(pctx), real(pctx, ctxCreateParams, flags, dev), UMA_VALVE_CONTEXT, *pctx, 0);
 }
 
 static CUresult destroy(CUresult (*real)(CUcontext), CUcontext ctx) {

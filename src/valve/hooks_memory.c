@@ -17,13 +17,16 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
     UMA_VALVE_TAKE("cuMemAlloc", size_if(dptr, bytesize), UMA_VALVE_DEVICE, real(dptr, bytesize), *dptr, bytesize);
 }
 
-static uint64_t pitch_size(size_t width, size_t height) {
+/* Elements of other sizes the driver refuses. */
+static uint64_t pitch_size(size_t width, size_t height, unsigned element) {
+    if (element != 4 && element != 8 && element != 16)
+        return 0;
     return width > SIZE_MAX - PITCH ? 0 : uma_valve_times((width + PITCH - 1) / PITCH * PITCH, height);
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned ElementSizeBytes) {
     UMA_VALVE_REAL(cuMemAllocPitch_v2);
-    UMA_VALVE_TAKE("cuMemAllocPitch", size_if(pPitch, size_if(dptr, pitch_size(WidthInBytes, Height))), UMA_VALVE_DEVICE,
+    UMA_VALVE_TAKE("cuMemAllocPitch", size_if(pPitch, size_if(dptr, pitch_size(WidthInBytes, Height, ElementSizeBytes))), UMA_VALVE_DEVICE,
                    real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes), *dptr, uma_valve_times(*pPitch, Height));
 }
 

@@ -18,7 +18,7 @@ static uint64_t size_of(const CUmemGenericAllocationHandle *handle, size_t size,
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
     UMA_VALVE_REAL(cuMemCreate);
-    UMA_VALVE_TAKE("cuMemCreate", size_of(handle, size, prop), UMA_VALVE_HANDLE, real(handle, size, prop, flags), *handle, size);
+    UMA_VALVE_TAKE_OF("cuMemCreate", size_of(handle, size, prop), UMA_VALVE_HANDLE, real(handle, size, prop, flags), *handle, size, 0);
 }
 
 /* One user fewer of a handle; its bytes go back with the last. */
@@ -38,13 +38,22 @@ static void use(uint64_t handle) {
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     UMA_VALVE_REAL(cuMemRelease);
-    if (uma_valve_inside())
+    struct uma_valve_process *process = uma_valve_inside() || !handle ? NULL : uma_valve_process();
+    uint64_t size = 0;
+    if (!process)
         return real(handle);
+    /* before the call: the driver may hand the same number to another thread the moment it is free */
+    bool held = uma_valve_held_use(process->held, handle, -1, &size);
     uma_valve_enter();
     CUresult r = real(handle);
     uma_valve_leave();
     if (r == CUDA_SUCCESS)
-        let_go(handle);
+        uma_valve_account_give_back(process->slot, size);
+    else if (held && size) { /* it was the last user, and still is */
+        struct uma_valve_holding again = { .key = handle, .size = size, .kind = UMA_VALVE_HANDLE, .users = 1 };
+        uma_valve_not_freed(&again);
+    } else if (held)
+        use(handle);
     return r;
 }
 

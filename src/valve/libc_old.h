@@ -17,5 +17,7 @@
 
 void *uma_valve_dlvsym(void *handle, const char *name, const char *version);
 int uma_valve_dladdr(const void *address, Dl_info *info);
+char *uma_valve_dlerror(void);
 __asm__(".symver uma_valve_dlvsym, dlvsym@" UMA_VALVE_LIBC);
 __asm__(".symver uma_valve_dladdr, dladdr@" UMA_VALVE_LIBC);
+__asm__(".symver uma_valve_dlerror, dlerror@" UMA_VALVE_LIBC);

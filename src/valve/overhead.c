@@ -17,6 +17,7 @@ bool uma_valve_make_begin(const char *call, uint64_t least, struct uma_valve_mak
         return false;
     uma_valve_not_given(&ticket); /* it is measured instead */
     bool alone = atomic_fetch_add(&process->calls_under_way, 1) == 0;
+    ret_making->begun = atomic_load(&process->calls_begun);
     ret_making->known = alone && uma_valve_process_read(process, &machine);
     ret_making->free = machine.free;
     return true;
@@ -25,7 +26,7 @@ bool uma_valve_make_begin(const char *call, uint64_t least, struct uma_valve_mak
 static uint64_t taken(const struct uma_valve_making *making) {
     struct uma_valve_reading machine;
     struct uma_valve_process *process = making->process;
-    bool alone = atomic_fetch_sub(&process->calls_under_way, 1) == 1;
+    bool alone = atomic_fetch_sub(&process->calls_under_way, 1) == 1 && atomic_load(&process->calls_begun) == making->begun;
     /* whether the memory is the machine's can be asked now at the latest: the driver was initialised */
     if (!alone || !making->known || !uma_valve_process_unified(process) || !uma_valve_process_read(process, &machine))
         return 0;

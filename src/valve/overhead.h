@@ -10,6 +10,7 @@
 struct uma_valve_making {
     struct uma_valve_process *process;
     uint64_t free;
+    uint32_t begun; /* calls of this process, then */
     bool known;
 };
 

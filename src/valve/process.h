@@ -15,6 +15,9 @@
 
 enum uma_valve_unified { UMA_VALVE_NOT_ASKED, UMA_VALVE_UNIFIED, UMA_VALVE_DISCRETE };
 
+/* Pools of a process that are looked at again; what later ones give back is seen when they are used next. */
+enum { UMA_VALVE_POOLS = 32 };
+
 struct uma_valve_process {
     _Atomic unsigned begun;   /* 0: not; 1: somebody is at it; 2: ready; 3: failed */
     _Atomic unsigned unified; /* enum uma_valve_unified */
@@ -23,11 +26,13 @@ struct uma_valve_process {
     int account_fd;                   /* kept open for processes to come to find; -1 */
     _Atomic uint64_t unlooked;        /* bytes taken by small calls since the machine was last looked at */
     _Atomic uint32_t calls_under_way; /* of those that take memory: while there is one, nothing can be told by differences */
+    _Atomic uint32_t calls_begun;     /* of the same, and of those that give memory back: for one that was begun and ended meanwhile */
     _Atomic uint64_t told_ns;         /* when a line was last written */
     _Atomic uint64_t untold;          /* lines that were held back since */
     struct uma_valve_spin meminfo_lock;
     struct uma_valve_machine machine;
     struct uma_valve_held *held;
+    _Atomic uint64_t pools[UMA_VALVE_POOLS]; /* keys of those that hold something, as in `held`; 0: free */
 };
 
 /* Which settings: read once, by the constructor or whoever comes first. */

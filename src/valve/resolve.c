@@ -24,7 +24,7 @@ struct found {
 
 /* The names of the assembly below. */
 void uma_valve_find_loader(void);
-struct found uma_valve_answer_dlsym(void *handle, const char *name);
+struct found uma_valve_answer_dlsym(void *handle, const char *name, const void *caller);
 int uma_valve_dlopen_flags(int flags);
 __attribute__((visibility("hidden"))) dlsym_function *uma_valve_real_dlsym;
 __attribute__((visibility("hidden"))) dlopen_function *uma_valve_real_dlopen;
@@ -49,39 +49,72 @@ static void *loader_dlsym(void *handle, const char *name) {
 
 /* ---- real and hook ---- */
 
-void *uma_valve_hook_for(enum uma_valve_entry entry, void *real) {
-    if (real != uma_valve_hooks[entry])
-        atomic_store_explicit(&reals[entry], real, memory_order_release);
-    return uma_valve_hooks[entry];
+static bool is_of_nvml(enum uma_valve_entry entry) {
+    return uma_valve_entry_name(entry)[0] == 'n';
 }
 
-void *uma_valve_real(enum uma_valve_entry entry) {
-    void *real = atomic_load_explicit(&reals[entry], memory_order_acquire);
-    if (!real) {
-        real = loader_dlsym(RTLD_NEXT, uma_valve_entry_name(entry));
-        if (real)
-            atomic_store_explicit(&reals[entry], real, memory_order_release);
+/* A library that is there already, opened once more, so that it stays. That it is not is no error of the program's, which may ask for its own next. */
+static void *keep(const char *name) {
+    uma_valve_find_loader();
+    void *handle = uma_valve_real_dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+    if (!handle)
+        (void)uma_valve_dlerror();
+    return handle;
+}
+
+/* What was found once is called again later, perhaps by another library, also when the program has closed the one that it was in. */
+static void *remember(enum uma_valve_entry entry, void *real) {
+    Dl_info info;
+    if (atomic_load_explicit(&reals[entry], memory_order_relaxed) != real) {
+        if (uma_valve_dladdr(real, &info) && info.dli_fname)
+            (void)keep(info.dli_fname);
+        atomic_store_explicit(&reals[entry], real, memory_order_release);
     }
     return real;
 }
 
-/* The library that the hooked ones are from: opened once more, as it is there already. */
+void *uma_valve_hook_for(enum uma_valve_entry entry, void *real) {
+    if (real != uma_valve_hooks[entry])
+        (void)remember(entry, real);
+    return uma_valve_hooks[entry];
+}
+
+/* The library that the hooked ones are from. */
 static void *driver(void) {
     static _Atomic(void *) kept;
     void *handle = atomic_load(&kept);
     if (handle)
         return handle;
-    uma_valve_find_loader();
-    handle = uma_valve_real_dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    handle = keep("libcuda.so.1");
     for (unsigned i = 0; !handle && i < UMA_VALVE_N_ENTRIES; i++) {
         Dl_info info; /* under another name: by where an entry of it lies */
         void *real = atomic_load(&reals[i]);
-        if (real && uma_valve_entry_name((enum uma_valve_entry)i)[0] == 'c' && uma_valve_dladdr(real, &info) && info.dli_fname)
-            handle = uma_valve_real_dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+        if (real && !is_of_nvml((enum uma_valve_entry)i) && uma_valve_dladdr(real, &info) && info.dli_fname)
+            handle = keep(info.dli_fname);
     }
     if (handle)
         atomic_store(&kept, handle);
     return handle;
+}
+
+/* Nobody looked it up: a program that is linked to the library, where the next one that has the name is meant; or a library of its own that is, as an interpreter's extension modules are, which nobody else sees. */
+static void *find(enum uma_valve_entry entry) {
+    const char *name = uma_valve_entry_name(entry);
+    void *real = loader_dlsym(RTLD_NEXT, name), *library = NULL;
+    if (!real)
+        library = is_of_nvml(entry) ? keep("libnvidia-ml.so.1") : driver();
+    if (library)
+        real = loader_dlsym(library, name);
+    if (!real)
+        (void)uma_valve_dlerror();
+    return real != uma_valve_hooks[entry] ? real : NULL;
+}
+
+void *uma_valve_real(enum uma_valve_entry entry) {
+    void *real = atomic_load_explicit(&reals[entry], memory_order_acquire);
+    if (!real && (real = find(entry)))
+        (void)remember(entry, real);
+    return real;
 }
 
 void *uma_valve_real_named(const char *name) {
@@ -91,7 +124,12 @@ void *uma_valve_real_named(const char *name) {
 
 /* ---- dlsym ---- */
 
-__attribute__((visibility("hidden"), used)) struct found uma_valve_answer_dlsym(void *handle, const char *name) {
+static bool of_one_object(const void *a, const void *b) {
+    Dl_info of_a, of_b;
+    return uma_valve_dladdr(a, &of_a) && uma_valve_dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
+__attribute__((visibility("hidden"), used)) struct found uma_valve_answer_dlsym(void *handle, const char *name, const void *caller) {
     enum uma_valve_entry entry = uma_valve_entry_exported(name);
     if (entry == UMA_VALVE_N_ENTRIES || uma_valve_settings()->off)
         return (struct found){ NULL, 0 };
@@ -103,6 +141,8 @@ __attribute__((visibility("hidden"), used)) struct found uma_valve_answer_dlsym(
     }
     if (!real)
         return (struct found){ NULL, everywhere };
+    if (handle == RTLD_NEXT && of_one_object(caller, real))
+        return (struct found){ NULL, 0 }; /* another that stands before the driver, after the valve: the one after it is meant */
     return (struct found){ uma_valve_hook_for(entry, real), 1 };
 }
 
@@ -127,6 +167,7 @@ __asm__(".text\n"
         "call uma_valve_find_loader\n"
         "movq 8(%rsp), %rsi\n"
         "movq 16(%rsp), %rdi\n"
+        "movq 24(%rsp), %rdx\n"
         "call uma_valve_answer_dlsym\n"
         "addq $8, %rsp\n"
         ".cfi_adjust_cfa_offset -8\n"
@@ -172,6 +213,7 @@ __asm__(".text\n"
         "stp x0, x1, [sp, #16]\n"
         "bl uma_valve_find_loader\n"
         "ldp x0, x1, [sp, #16]\n"
+        "ldr x2, [sp, #8]\n"
         "bl uma_valve_answer_dlsym\n"
         "mov x9, x0\n"
         "mov x10, x1\n"

@@ -101,9 +101,15 @@ static void contexts(void **state) {
     for (uint64_t i = 1; i <= 3000; i++)
         (void)put(UMA_VALVE_DEVICE, i << 21, 1, 1 + (uint32_t)(i % 3));
     (void)put(UMA_VALVE_MAPPING, 7, 1000, 2); /* has no bytes of its own */
-    assert_int_equal(uma_valve_held_drop_context(held, 0), 0);
-    assert_int_equal(uma_valve_held_drop_context(held, 2), 1000);
-    assert_int_equal(uma_valve_held_drop_context(held, 2), 0);
+    struct uma_valve_holding module = { .key = 77, .size = 5, .context = 2, .kind = UMA_VALVE_MODULE };
+    uint64_t overhead = 1;
+    assert_true(uma_valve_held_put(held, &module, &(uint64_t){ 0 }));
+    assert_int_equal(uma_valve_held_drop_context(held, 0, &overhead), 0);
+    assert_int_equal(overhead, 0);
+    assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 1000);
+    assert_int_equal(overhead, 5);
+    assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 0);
+    assert_int_equal(overhead, 0);
     for (uint64_t i = 1; i <= 3000; i++)
         assert_int_equal(uma_valve_held_find(held, UMA_VALVE_DEVICE, i << 21, &h), i % 3 != 1);
 }

@@ -28,10 +28,11 @@ static bool all_found(const struct api *api) {
 
 /* dlsym(3) on a handle, or everywhere. */
 static bool by_dlsym(void *handle, struct api *api) {
+    (void)dlerror();
 #define X(name, base, version) api->name = (__typeof__(api->name))dlsym(handle, #name);
     CALLS(X)
 #undef X
-    return all_found(api);
+    return all_found(api) && !dlerror(); /* found without an error */
 }
 
 static bool dlopen_local(struct api *api) {

@@ -67,7 +67,10 @@ static CUresult take(const char *call, uint64_t size, uint64_t extra, uint64_t *
     CUresult r = -1;
     CUDA_ARRAY_DESCRIPTOR flat = { .Width = size / 4, .Format = FLOAT, .NumChannels = 1 };
     CUDA_ARRAY3D_DESCRIPTOR deep = { .Width = 64, .Height = 64, .Depth = size / 4 / 4096, .Format = FLOAT, .NumChannels = 1 };
-    CUmemAllocationProp prop = { .type = 1, .location = { .type = extra ? (int)extra : CU_MEM_LOCATION_TYPE_DEVICE } };
+    /* of cuMemCreate: where, and which of them */
+    CUmemAllocationProp prop = {
+        .type = 1, .location = { .type = extra ? (int)(extra & 0xff) : CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)(extra >> 8) }
+    };
     if (strcmp(call, "cuMemAlloc") == 0)
         r = api->cuMemAlloc_v2(&at, size);
     else if (strcmp(call, "cuMemAllocPitch") == 0)
@@ -271,6 +274,26 @@ static void answer_nvml(bool second) {
         answer("%d", r);
 }
 
+/* What cuGetProcAddress_v2 says of a name: its answer, the status, whether there is a function, and which it is, by the name under which the object that it lies in exports it. `past`: asked of the driver's own, past
+ * whoever stands before it. */
+static void answer_which(const char *name, int version, uint64_t flags, bool past) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *function = NULL;
+    CUresult (*ask)(const char *, void **, int, unsigned long long, int *) = NULL;
+    int status = -1;
+    Dl_info info = { 0 };
+    if (library && past)
+        ask = (CUresult(*)(const char *, void **, int, unsigned long long, int *))dlsym(library, "uma_fake_cuGetProcAddress");
+    else if (library && !past)
+        ask = (CUresult(*)(const char *, void **, int, unsigned long long, int *))dlsym(library, "cuGetProcAddress_v2");
+    CUresult r = ask ? ask(name, &function, version, flags, &status) : -1;
+    if (function)
+        (void)dladdr(function, &info);
+    uint64_t sum = 0;
+    for (const char *c = info.dli_sname ? info.dli_sname : ""; *c; c++)
+        sum = sum * 31 + (unsigned char)*c;
+    answer("%d %d %d %llu", r, status, function != NULL, (unsigned long long)(sum % 1000000007));
+}
+
 static bool step_reader(const struct step *s) {
     const char *what = s->word[0];
     size_t free = 0, total = 0;
@@ -295,7 +318,9 @@ static bool step_reader(const struct step *s) {
             *(i < FAKE_KIND_CONTEXT ? &used : &overhead) += b.bytes[i];
         answer("%d %llu %llu %llu %llu %llu", books ? 0 : -1, (unsigned long long)used, (unsigned long long)overhead,
                (unsigned long long)b.taking, (unsigned long long)b.refused, (unsigned long long)b.calls);
-    } else if (strcmp(what, "refuse") == 0) {
+    } else if (strcmp(what, "which") == 0 || strcmp(what, "which-exported") == 0)
+        answer_which(s->word[1], (int)s->n[2], s->n[3], strchr(what, '-') != NULL);
+    else if (strcmp(what, "refuse") == 0) {
         void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
         void (*refuse)(uint64_t, uint64_t) = library ? (void (*)(uint64_t, uint64_t))dlsym(library, "uma_fake_cuda_refuse") : NULL;
         if (refuse)
@@ -313,7 +338,7 @@ static void invalid(uint64_t size) {
     CUdeviceptr at = 0;
     void *made = NULL;
     size_t pitch;
-    CUmemAllocationProp nowhere = { .type = 1, .location = { .type = 99 } }, device9 = { .type = 1, .location = { .type = 1, .id = 9 } };
+    CUmemAllocationProp nowhere = { .type = 1, .location = { .type = 99 } };
     CUmemAllocationProp good = { .type = 1, .location = { .type = 1 } };
     CUDA_ARRAY_DESCRIPTOR flat = { .Width = size / 4, .Format = 12345, .NumChannels = 1 };
     CUDA_ARRAY3D_DESCRIPTOR none = { .Width = 0 };
@@ -335,7 +360,6 @@ static void invalid(uint64_t size) {
         api->cuMemCreate(&at, size, NULL, 0),
         api->cuMemCreate(&at, 0, &good, 0),
         api->cuMemCreate(&at, 4096, &nowhere, 0),
-        api->cuMemCreate(&at, 2 << 20, &device9, 0),
         api->cuMemRelease(12345),
         api->cuMemMap(0, size, 0, 12345, 0),
         api->cuMemUnmap(0, size),
@@ -493,7 +517,7 @@ static bool step_process(const struct step *s) {
             (void)close(fd);
         answer("0");
     } else if (strcmp(what, "reopen") == 0)
-        answer("%d", reopen_route(route, api) ? 0 : -1);
+        answer("%d", reopen_route(s->word[1][0] ? s->word[1] : route, api) ? 0 : -1);
     else if (strcmp(what, "threads") == 0)
         threads((unsigned)s->n[1], (unsigned)s->n[2], s->n[3]);
     else if (strcmp(what, "time") == 0)

@@ -115,6 +115,9 @@ struct fake_books {
 __attribute__((visibility("default"))) void uma_fake_cuda_books(struct fake_books *ret_books);
 /* The call of this number from now on is refused (0: none), so many in all. */
 __attribute__((visibility("default"))) void uma_fake_cuda_refuse(uint64_t nth, uint64_t n);
+/* The driver's own answer to cuGetProcAddress_v2, past whoever stands before that name. */
+__attribute__((visibility("default"))) CUresult uma_fake_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
+                                                                          unsigned long long flags, int *symbolStatus);
 extern _Atomic uint64_t fake_calls; /* of entry points that are about memory, contexts and code */
 
 /* ---- contexts.c ---- */

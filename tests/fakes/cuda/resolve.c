@@ -112,6 +112,10 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, un
     return r;
 }
 
+CUresult uma_fake_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, unsigned long long flags, int *symbolStatus) {
+    return cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
+}
+
 CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
     return ppExportTable && pExportTableId ? FAKE_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
 }
