@@ -14,9 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#if __has_include("../../vm/module/uma_test_pool.h")
 #include "../../vm/module/uma_test_pool.h"
-#endif
 
 /* A ring is blocks of pages that hang together; sockets of a process are few, so one ring is large. */
 enum { RING_SMALL = 64 << 10, RING_LARGE = 2 << 20, RINGS_MAX = 65536, FD_LOWEST = 300 };
@@ -48,7 +46,6 @@ static bool ring_take(uint64_t size, struct fake_backing *ret) {
     return true;
 }
 
-#ifdef UMA_TEST_POOL_DEVICE
 static _Atomic int device = -1;
 
 static int device_fd(void) {
@@ -84,21 +81,6 @@ static void device_forget(void) {
     if (fd >= 0)
         (void)close(fd);
 }
-#else
-static bool device_take(uint64_t size, struct fake_backing *ret) {
-    (void)size;
-    (void)ret;
-    give_up("memory:device was not built in");
-    return false;
-}
-
-static void device_give(uint64_t id) {
-    (void)id;
-}
-
-static void device_forget(void) {
-}
-#endif
 
 bool fake_backing_take(uint64_t size, struct fake_backing *ret_backing) {
     *ret_backing = (struct fake_backing){ .size = size };
