@@ -119,13 +119,14 @@ static void evict_mapped(int64_t until) {
 uint64_t uma_valve_make_room(struct uma_valve_process *process, uint64_t wanted) {
     struct uma_valve_reading before, after;
     uint64_t given = 0;
+    bool known = uma_valve_process_read(process, &before);
     if (ask_helper(process->account, wanted, &given) && given >= wanted)
         return given;
     int64_t until = now_ns() + UMA_VALVE_ROOM_NS;
-    bool known = uma_valve_process_read(process, &before);
     evict_open(until);
     evict_mapped(until);
-    if (known && uma_valve_process_read(process, &after) && after.free > before.free)
-        given += after.free - before.free;
+    /* a helper that was too slow to answer may have made room all the same */
+    if (known && uma_valve_process_read(process, &after) && after.free > before.free && after.free - before.free > given)
+        given = after.free - before.free;
     return given;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * greedy_cuda [rate=MIB_PER_SECOND] [step=MIB] [stay=SECONDS] - a program that takes memory from the CUDA driver until it is told that there is no more, says so as programs do, keeps what it has for a while, gives
- * it back and ends well. rate 0 (default): as fast as it can; step 8; stay 0. The last line on stdout: "took=BYTES error=N free_said=BYTES". Exit status 0 when the driver said out of
- * memory, 1 when something else went wrong.
+ * greedy_cuda [rate=MIB_PER_SECOND] [step=MIB] [limit=MIB] [stay=SECONDS] - a program that takes memory from the CUDA driver until it is told that there is no more, says so as programs do, keeps what it has for a while, gives
+ * it back and ends well. rate 0 (default): as fast as it can; step 8; stay 0; limit: none. The last line on stdout: "took=BYTES error=N free_said=BYTES". Exit status 0 when the driver said out of
+ * memory, or it has its limit, 1 when something else went wrong.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 enum { ALLOCATIONS_MAX = 65536 };
 
-static uint64_t rate, step = 8, stay;
+static uint64_t rate, step = 8, limit = UINT64_MAX, stay;
 
 static double now(void) {
     struct timespec t;
@@ -35,6 +35,8 @@ static void parse(int argc, char **argv) {
             rate = strtoull(argv[i] + 5, NULL, 10);
         else if (strncmp(argv[i], "step=", 5) == 0)
             step = strtoull(argv[i] + 5, NULL, 10);
+        else if (strncmp(argv[i], "limit=", 6) == 0)
+            limit = strtoull(argv[i] + 6, NULL, 10);
         else if (strncmp(argv[i], "stay=", 5) == 0)
             stay = strtoull(argv[i] + 5, NULL, 10);
 }
@@ -57,17 +59,18 @@ int main(int argc, char **argv) {
     double begin = now();
     size_t n = 0, free_said = 0, total;
     int error = 0;
-    while (n < ALLOCATIONS_MAX && (error = take(&held[n], step << 20)) == 0) {
+    while (n < ALLOCATIONS_MAX && n * step < limit && (error = take(&held[n], step << 20)) == 0) {
         n++;
         if (rate)
             pause_for(begin + (double)(n * step) / (double)rate - now());
     }
     (void)info(&free_said, &total);
-    (void)fprintf(stderr, "RuntimeError: CUDA out of memory. Tried to allocate %.2f MiB\n", (double)step);
+    if (error)
+        (void)fprintf(stderr, "RuntimeError: CUDA out of memory. Tried to allocate %.2f MiB\n", (double)step);
     pause_for((double)stay);
     for (size_t i = 0; i < n; i++)
         if (give(held[i]))
             return 1;
     (void)printf("took=%llu error=%d free_said=%zu\n", (unsigned long long)(n * step << 20), error, free_said);
-    return error == 2 ? 0 : 1;
+    return error == 2 || error == 0 ? 0 : 1;
 }
