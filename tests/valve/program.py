@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -84,7 +85,10 @@ class Program:
             return f.read()
 
     def read(self):
+        patience = threading.Timer(60, self.process.kill)
+        patience.start()
         line = self.process.stdout.readline()
+        patience.cancel()
         assert line, f"the program ended: {self.process.wait(10)}: {self.log()}"
         return line.strip()
 

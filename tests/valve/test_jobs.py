@@ -119,6 +119,7 @@ def _():
     a, b = pair(valve=SHARED)
     with a, b:
         a.do("take", "cuMemAlloc", 900 * MIB)
+        assert b.take("cuMemAlloc", 900 * MIB)[0] == OUT_OF_MEMORY
         a.end()
         assert b.take("cuMemAlloc", 900 * MIB)[0] == 0
 
