@@ -145,7 +145,7 @@ static CUresult allocate(const char *name, const struct arguments *a, CUmemoryPo
     CUresult r = call(a);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && uma_valve_ask_again(&ticket))
         r = call(a);
-    if (r == CUDA_SUCCESS && !by_pool && ticket.process)
+    if (r == CUDA_SUCCESS && !by_pool && ticket.process && a->dptr)
         uma_valve_given(&ticket, UMA_VALVE_DEVICE, *a->dptr, a->bytesize, 0);
     else
         uma_valve_not_given(&ticket);
@@ -163,6 +163,7 @@ static CUresult allocate_guarded(const char *name, const struct arguments *a, CU
     return r;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the driver's own signatures */
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     UMA_VALVE_REAL(cuMemAllocAsync);
     struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .stream = hStream };
@@ -186,6 +187,7 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemo
     struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .pool = pool, .stream = hStream };
     return pool ? allocate_guarded("cuMemAllocFromPoolAsync", &a, call_from_pool) : call_from_pool(&a);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 /* A free may be of what another call gave (cuMemAlloc); which pool it goes back to is seen when the pool is next looked at: the machine has it when the stream comes that far. */
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {

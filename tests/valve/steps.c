@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Commands of a test, one a line, and an answer to each, one a line: numbers, of which the first is what CUDA said. Only unbuffered reads, so that children go on where their parent was. */
-#include "api.h"
-#include "fakes/cuda/fake.h"
+#include "steps.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,16 +16,10 @@
 
 extern char **environ;
 
-enum { WORDS = 6, THREADS = 32 };
+enum { THREADS = 32 };
 enum { FLOAT = 0x20 };
 
-struct step {
-    char text[512];
-    char *word[WORDS]; /* "" for what is not there */
-    uint64_t n[WORDS]; /* the same as numbers */
-};
-
-static struct api *api;
+struct api *api;
 static const char *route;
 
 static bool read_step(struct step *ret) {
@@ -45,8 +38,7 @@ static bool read_step(struct step *ret) {
     return n > 0;
 }
 
-static void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void answer(const char *format, ...) {
+void answer(const char *format, ...) {
     va_list list;
     va_start(list, format);
     (void)vprintf(format, list);
@@ -55,7 +47,7 @@ static void answer(const char *format, ...) {
     (void)fflush(stdout);
 }
 
-static void *pointer(uint64_t number) {
+void *pointer(uint64_t number) {
     return (void *)(uintptr_t)number; /* NOLINT(performance-no-int-to-ptr): handles come back as the numbers that they were told as */
 }
 
@@ -248,166 +240,6 @@ static bool step_context(const struct step *s) {
     return true;
 }
 
-/* ---- readers ---- */
-
-static void answer_nvml(bool second) {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    int (*init)(void) = library ? (int (*)(void))dlsym(library, "nvmlInit_v2") : NULL;
-    int (*handle)(unsigned, nvmlDevice_t *) =
-        library ? (int (*)(unsigned, nvmlDevice_t *))dlsym(library, "nvmlDeviceGetHandleByIndex_v2") : NULL;
-    __typeof__(&nvmlDeviceGetMemoryInfo) first = library ? (__typeof__(first))dlsym(library, "nvmlDeviceGetMemoryInfo") : NULL;
-    __typeof__(&nvmlDeviceGetMemoryInfo_v2) two = library ? (__typeof__(two))dlsym(library, "nvmlDeviceGetMemoryInfo_v2") : NULL;
-    nvmlDevice_t device;
-    nvmlMemory_t m = { 0 };
-    nvmlMemory_v2_t m2 = { .version = 2U << 24 | (unsigned)sizeof(m2) };
-    if (!init || !handle || !first || !two || init() != 0) {
-        answer("-1");
-        return;
-    }
-    int r = handle(0, &device);
-    if (r == 0 && second) {
-        r = two(device, &m2);
-        answer("%d %llu %llu %llu", r, m2.free, m2.total, m2.used);
-    } else if (r == 0) {
-        r = first(device, &m);
-        answer("%d %llu %llu %llu", r, m.free, m.total, m.used);
-    } else
-        answer("%d", r);
-}
-
-/* What cuGetProcAddress_v2 says of a name: its answer, the status, whether there is a function, and which it is, by the name under which the object that it lies in exports it. `past`: asked of the driver's own, past
- * whoever stands before it. */
-static void answer_which(const char *name, int version, uint64_t flags, bool past) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *function = NULL;
-    CUresult (*ask)(const char *, void **, int, unsigned long long, int *) = NULL;
-    int status = -1;
-    Dl_info info = { 0 };
-    if (library && past)
-        ask = (CUresult(*)(const char *, void **, int, unsigned long long, int *))dlsym(library, "uma_fake_cuGetProcAddress");
-    else if (library && !past)
-        ask = (CUresult(*)(const char *, void **, int, unsigned long long, int *))dlsym(library, "cuGetProcAddress_v2");
-    CUresult r = ask ? ask(name, &function, version, flags, &status) : -1;
-    if (function)
-        (void)dladdr(function, &info);
-    uint64_t sum = 0;
-    for (const char *c = info.dli_sname ? info.dli_sname : ""; *c; c++)
-        sum = sum * 31 + (unsigned char)*c;
-    answer("%d %d %d %llu", r, status, function != NULL, (unsigned long long)(sum % 1000000007));
-}
-
-static bool step_reader(const struct step *s) {
-    const char *what = s->word[0];
-    size_t free = 0, total = 0;
-    CUresult r;
-    if (strcmp(what, "info") == 0) {
-        bool null_free = strstr(s->word[1], "null-free"), null_total = strstr(s->word[1], "null-total");
-        r = api->cuMemGetInfo_v2(null_free ? NULL : &free, null_total ? NULL : &total);
-        answer("%d %zu %zu", r, free, total);
-    } else if (strcmp(what, "total") == 0) {
-        r = api->cuDeviceTotalMem_v2(&total, (int)s->n[1]);
-        answer("%d %zu", r, total);
-    } else if (strcmp(what, "nvml") == 0)
-        answer_nvml(s->n[1] == 2);
-    else if (strcmp(what, "books") == 0) {
-        void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-        void (*books)(struct fake_books *) = library ? (void (*)(struct fake_books *))dlsym(library, "uma_fake_cuda_books") : NULL;
-        struct fake_books b = { 0 };
-        uint64_t used = 0, overhead = 0;
-        if (books)
-            books(&b);
-        for (int i = 1; i < FAKE_KINDS; i++)
-            *(i < FAKE_KIND_CONTEXT ? &used : &overhead) += b.bytes[i];
-        answer("%d %llu %llu %llu %llu %llu", books ? 0 : -1, (unsigned long long)used, (unsigned long long)overhead,
-               (unsigned long long)b.taking, (unsigned long long)b.refused, (unsigned long long)b.calls);
-    } else if (strcmp(what, "which") == 0 || strcmp(what, "which-exported") == 0)
-        answer_which(s->word[1], (int)s->n[2], s->n[3], strchr(what, '-') != NULL);
-    else if (strcmp(what, "refuse") == 0) {
-        void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-        void (*refuse)(uint64_t, uint64_t) = library ? (void (*)(uint64_t, uint64_t))dlsym(library, "uma_fake_cuda_refuse") : NULL;
-        if (refuse)
-            refuse(s->n[1], s->n[2]);
-        answer("%d", refuse ? 0 : -1);
-    } else
-        return false;
-    return true;
-}
-
-/* ---- what the driver refuses ---- */
-
-/* `size`: of the calls that need one. One answer: what each said. */
-static void invalid(uint64_t size) {
-    CUdeviceptr at = 0;
-    void *made = NULL;
-    size_t pitch;
-    CUmemAllocationProp nowhere = { .type = 1, .location = { .type = 99 } };
-    CUmemAllocationProp good = { .type = 1, .location = { .type = 1 } };
-    CUDA_ARRAY_DESCRIPTOR flat = { .Width = size / 4, .Format = 12345, .NumChannels = 1 };
-    CUDA_ARRAY3D_DESCRIPTOR none = { .Width = 0 };
-    CUgraphNode node;
-    CUDA_MEM_ALLOC_NODE_PARAMS params = { .bytesize = 0 };
-    const CUresult said[] = {
-        api->cuMemAlloc_v2(NULL, size),
-        api->cuMemAlloc_v2(&at, 0),
-        api->cuMemAllocPitch_v2(NULL, &pitch, size, 1, 4),
-        api->cuMemAllocPitch_v2(&at, NULL, size, 1, 4),
-        api->cuMemAllocPitch_v2(&at, &pitch, 0, 1, 4),
-        api->cuMemAllocPitch_v2(&at, &pitch, size, 1, 3),
-        api->cuMemAllocManaged(NULL, size, 1),
-        api->cuMemAllocManaged(&at, 0, 1),
-        api->cuMemAllocHost_v2(NULL, size),
-        api->cuMemHostAlloc(&made, 0, 0),
-        api->cuMemHostRegister_v2(NULL, size, 0),
-        api->cuMemCreate(NULL, size, &good, 0),
-        api->cuMemCreate(&at, size, NULL, 0),
-        api->cuMemCreate(&at, 0, &good, 0),
-        api->cuMemCreate(&at, 4096, &nowhere, 0),
-        api->cuMemRelease(12345),
-        api->cuMemMap(0, size, 0, 12345, 0),
-        api->cuMemUnmap(0, size),
-        api->cuMemRetainAllocationHandle(NULL, NULL),
-        api->cuMemAllocAsync(NULL, size, NULL),
-        api->cuMemAllocAsync(&at, 0, NULL),
-        api->cuMemAllocFromPoolAsync(&at, size, NULL, NULL),
-        api->cuMemAllocFromPoolAsync(NULL, size, NULL, NULL),
-        api->cuMemFreeAsync(0, NULL),
-        api->cuMemPoolTrimTo(NULL, 0),
-        api->cuMemPoolDestroy(NULL),
-        api->cuArrayCreate_v2(NULL, &flat),
-        api->cuArrayCreate_v2((CUarray *)&made, NULL),
-        api->cuArray3DCreate_v2(NULL, NULL),
-        api->cuArray3DCreate_v2((CUarray *)&made, &none),
-        api->cuArrayDestroy(NULL),
-        api->cuMipmappedArrayCreate(NULL, &none, 1),
-        api->cuMipmappedArrayCreate((CUmipmappedArray *)&made, NULL, 1),
-        api->cuMipmappedArrayDestroy(NULL),
-        api->cuGraphAddMemAllocNode(&node, NULL, NULL, 0, &params),
-        api->cuGraphAddMemAllocNode(&node, NULL, NULL, 0, NULL),
-        api->cuDeviceGraphMemTrim(99),
-        api->cuCtxCreate_v2(NULL, 0, 0),
-        api->cuCtxCreate_v3(NULL, NULL, 0, 0, 0),
-        api->cuCtxCreate_v4(NULL, NULL, 0, 0),
-        api->cuCtxDestroy_v2(NULL),
-        api->cuDevicePrimaryCtxRetain(NULL, 0),
-        api->cuDevicePrimaryCtxRelease_v2(99),
-        api->cuDevicePrimaryCtxReset_v2(99),
-        api->cuModuleLoad(NULL, NULL),
-        api->cuModuleLoadData(NULL, "code"),
-        api->cuModuleLoadData((CUmodule *)&made, NULL),
-        api->cuModuleLoadDataEx(NULL, NULL, 0, NULL, NULL),
-        api->cuModuleLoadFatBinary(NULL, NULL),
-        api->cuModuleUnload(NULL),
-        api->cuLibraryLoadData(NULL, NULL, NULL, NULL, 0, NULL, NULL, 0),
-        api->cuLibraryLoadFromFile(NULL, NULL, NULL, NULL, 0, NULL, NULL, 0),
-        api->cuLibraryUnload(NULL),
-        api->cuMemFree_v2(12345),
-        api->cuMemFreeHost(NULL),
-        api->cuDeviceTotalMem_v2(NULL, 0),
-    };
-    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
-        (void)printf("%s%d", i ? " " : "", said[i]);
-    answer("%s", "");
-}
-
 /* ---- threads, processes, time ---- */
 
 struct work {
@@ -492,6 +324,7 @@ static bool step_process(const struct step *s) {
         bool shared = what[0] == 'v'; /* the child of vfork can only execute */
         if (shared && !s->word[1][0])
             return false;
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Vfork, clang-analyzer-security.insecureAPI.vfork): what is tested */
         pid_t child = shared ? vfork() : fork();
         if (child == 0 && shared) {
             (void)execv(again[0], again);
@@ -532,7 +365,7 @@ static bool step_process(const struct step *s) {
         const unsigned *calls = dlsym(RTLD_DEFAULT, "behind_calls");
         answer("%d", calls ? (int)*calls : -1);
     } else if (strcmp(what, "invalid") == 0)
-        invalid(s->n[1]);
+        call_invalid(s->n[1]);
     else
         return false;
     return true;

@@ -104,7 +104,7 @@ void fake_give_all_of(CUcontext context);
 /* Frees it where it is neither referred to nor mapped any more. */
 void fake_give_if_unused(uint64_t handle);
 /* More or fewer bytes that have no thing (the reserve of a pool). */
-void fake_count(enum fake_kind kind, int64_t bytes);
+void fake_count(enum fake_kind kind, int64_t change);
 uint64_t fake_new_key(uint64_t size);
 
 /* For tests, found by dlsym(3): bytes by kind, calls that would have taken memory, and refused ones. */

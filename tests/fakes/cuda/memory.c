@@ -105,8 +105,9 @@ static CUresult take_array(enum fake_kind kind, uint64_t elements, int format, u
     return take(kind, elements * channels * 4, ret_key);
 }
 
-CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *d) {
+CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
     FAKE_IN_CONTEXT();
+    const CUDA_ARRAY_DESCRIPTOR *d = pAllocateArray;
     uint64_t key;
     if (!pHandle || !d || d->Width == 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -120,8 +121,9 @@ static uint64_t elements_of(size_t width, size_t height, size_t depth) {
     return (uint64_t)width * (height ? height : 1) * (depth ? depth : 1);
 }
 
-CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *d) {
+CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
     FAKE_IN_CONTEXT();
+    const CUDA_ARRAY3D_DESCRIPTOR *d = pAllocateArray;
     uint64_t key;
     if (!pHandle || !d || d->Width == 0)
         return CUDA_ERROR_INVALID_VALUE;
@@ -137,8 +139,9 @@ CUresult cuArrayDestroy(CUarray hArray) {
     return fake_give(FAKE_KIND_ARRAY, (uint64_t)(uintptr_t)hArray) ? CUDA_SUCCESS : FAKE_INVALID_HANDLE;
 }
 
-CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned numMipmapLevels) {
+CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned numMipmapLevels) {
     FAKE_IN_CONTEXT();
+    const CUDA_ARRAY3D_DESCRIPTOR *d = pMipmappedArrayDesc;
     uint64_t key, elements = 0;
     if (!pHandle || !d || d->Width == 0 || numMipmapLevels == 0 || numMipmapLevels > 32)
         return CUDA_ERROR_INVALID_VALUE;
@@ -182,6 +185,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname) {
     return load(FAKE_KIND_MODULE, fname, module, true);
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the driver's own signatures */
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned numOptions, int *options, void **optionValues) {
     FAKE_IN_CONTEXT();
     if (numOptions > 0 && (!options || !optionValues))
@@ -216,6 +220,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, int *ji
         return FAKE_FILE_NOT_FOUND;
     return load(FAKE_KIND_LIBRARY, fileName, library, false);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 CUresult cuLibraryUnload(CUlibrary library) {
     FAKE_READY();
