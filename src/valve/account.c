@@ -3,7 +3,9 @@
 
 #include "valve/call.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -76,10 +78,12 @@ uint64_t uma_valve_start_of(uint32_t pid, uint64_t *ret_stack) {
     if (n <= 0)
         return 0;
     text[n] = '\0';
-    const char *s = strrchr(text, ')'); /* the name before it may hold anything */
-    s = field_after(s, 22 - 2);         /* the name is field 2 */
+    const char *s = strrchr(text, ')');         /* the name before it may hold anything */
+    const char *status = field_after(s, 3 - 2); /* the name is field 2 */
+    bool ended = status && (*status == 'Z' || *status == 'X') && number_at(field_after(s, 20 - 2)) <= 1;
+    s = field_after(s, 22 - 2);
     *ret_stack = number_at(field_after(s, 28 - 22));
-    return number_at(s);
+    return ended ? UMA_VALVE_ENDED : number_at(s);
 }
 
 uint32_t uma_valve_pid_namespace(void) {
@@ -124,6 +128,8 @@ static void clear(struct uma_valve_slot *slot) {
 
 struct uma_valve_slot *uma_valve_account_join(struct uma_valve_account *account) {
     uint32_t pid = (uint32_t)getpid(), namespace = uma_valve_pid_namespace();
+    uint64_t stack,
+        start = uma_valve_start_of(pid, &stack); /* before a slot is taken: who dies in between leaves one of which nothing is known */
     struct uma_valve_slot *slot = own(account, pid, namespace);
     if (slot)
         clear(slot);
@@ -139,7 +145,6 @@ struct uma_valve_slot *uma_valve_account_join(struct uma_valve_account *account)
     (void)memset(slot->name, 0, sizeof(slot->name));
     (void)prctl(PR_GET_NAME, slot->name);
     slot->name[sizeof(slot->name) - 1] = '\0';
-    uint64_t stack, start = uma_valve_start_of(pid, &stack);
     atomic_store(&slot->stack, stack);
     atomic_store(&slot->start_time, start);
     return slot;
@@ -147,10 +152,14 @@ struct uma_valve_slot *uma_valve_account_join(struct uma_valve_account *account)
 
 static bool is_dead(const struct uma_valve_slot *slot, uint32_t pid, uint32_t namespace) {
     uint64_t start = atomic_load(&slot->start_time);
-    if (pid == 0 || pid == BEING_FREED || start == 0 || slot->pid_namespace != namespace || namespace == 0)
+    if (pid == 0 || pid == BEING_FREED || slot->pid_namespace != namespace || namespace == 0)
         return false;
-    uint64_t stack, was = atomic_load(&slot->stack);
-    return uma_valve_start_of(pid, &stack) != start || (stack && was && stack != was);
+    uint64_t stack, was = atomic_load(&slot->stack), is = uma_valve_start_of(pid, &stack);
+    if (is == 0) /* none, or one that is hidden */
+        return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+    if (is == UMA_VALVE_ENDED)
+        return true;
+    return start != 0 && (is != start || (stack && was && stack != was)); /* 0: it has not come to write it */
 }
 
 uint64_t uma_valve_account_prune(struct uma_valve_account *account) {

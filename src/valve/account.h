@@ -107,7 +107,8 @@ unsigned uma_valve_account_events(const struct uma_valve_account *account, uint6
 
 /* Clock ticks since boot, at which it started; 0 when there is none, or it cannot be seen. */
 uint64_t uma_valve_start_time(uint32_t pid);
-/* The same, and where its stack begins: another place after execve(2); 0: hidden, as it is from other users. */
+/* The same, or UMA_VALVE_ENDED, and where its stack begins: another place after execve(2); 0: hidden, as it is from other users. */
+#define UMA_VALVE_ENDED UINT64_MAX /* all its threads have: what it had is back, though its parent has not waited for it yet */
 uint64_t uma_valve_start_of(uint32_t pid, uint64_t *ret_stack);
 /* The inode of this process's PID namespace; 0 when it cannot be seen. */
 uint32_t uma_valve_pid_namespace(void);

@@ -69,10 +69,21 @@ static void dead(void **state) {
         (void)uma_valve_account_take(account, own, 900, &used);
         (void)raise(SIGKILL);
     }
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    siginfo_t info; /* dead, and not waited for: what it had is back already */
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    uint64_t stack;
+    assert_int_equal(uma_valve_start_of((uint32_t)child, &stack), UMA_VALVE_ENDED);
     assert_int_equal(uma_valve_account_used(account), 900);
+    assert_int_equal(uma_valve_account_prune(account), 900);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(uma_valve_start_of((uint32_t)child, &stack), 0);
+    atomic_store(&account->slots[1].pid, (uint32_t)child); /* one that died before it could write when it started */
+    account->slots[1].pid_namespace = slot->pid_namespace;
+    atomic_store(&account->slots[1].start_time, 0);
+    atomic_store(&account->slots[1].used, 900);
     assert_true(uma_valve_account_take(account, slot, 500, &used)); /* which looks for the dead */
     assert_int_equal(used, 0);
+    assert_int_equal(account->slots[1].pid, 0);
     assert_int_equal(uma_valve_account_used(account), 500);
     assert_int_equal(uma_valve_account_prune(account), 0); /* this one lives */
     assert_ptr_equal(uma_valve_account_join(account), slot);
