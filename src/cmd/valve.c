@@ -4,7 +4,6 @@
 #include "cmd/command.h"
 #include "job/preload_library.h"
 #include "job/valve.h"
-#include "valve/settings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "job/preload_library.h"
 #include "valve/gate.h"
 #include "valve/room.h"
-#include "valve/settings.h"
 
 #include <linux/futex.h>
 #include <poll.h>

@@ -10,6 +10,7 @@
 #include "job/job_environment.h"
 #include "job/watch.h"
 #include "valve/account.h"
+#include "valve/settings.h"
 
 #include <stdbool.h>
 #include <stdint.h>

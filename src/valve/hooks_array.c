@@ -66,13 +66,13 @@ CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAlloca
     UMA_VALVE_REAL(cuArrayCreate_v2);
     const CUDA_ARRAY_DESCRIPTOR *d = pAllocateArray;
     uint64_t bytes = pHandle && d ? array_bytes(d->Width, d->Height, 1, d->Format, d->NumChannels) : 0;
-    UMA_VALVE_TAKE("cuArrayCreate", bytes, UMA_VALVE_ARRAY, real(pHandle, d), *pHandle, bytes);
+    UMA_VALVE_TAKE("cuArrayCreate", bytes, UMA_VALVE_ARRAY, real(pHandle, d), pHandle ? *pHandle : NULL, bytes);
 }
 
 CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
     UMA_VALVE_REAL(cuArray3DCreate_v2);
     uint64_t bytes = pHandle && pAllocateArray ? array3d_bytes(pAllocateArray) : 0;
-    UMA_VALVE_TAKE("cuArray3DCreate", bytes, UMA_VALVE_ARRAY, real(pHandle, pAllocateArray), *pHandle, bytes);
+    UMA_VALVE_TAKE("cuArray3DCreate", bytes, UMA_VALVE_ARRAY, real(pHandle, pAllocateArray), pHandle ? *pHandle : NULL, bytes);
 }
 
 CUresult cuArrayDestroy(CUarray hArray) {
@@ -83,7 +83,8 @@ CUresult cuArrayDestroy(CUarray hArray) {
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned numMipmapLevels) {
     UMA_VALVE_REAL(cuMipmappedArrayCreate);
     uint64_t bytes = pHandle && pMipmappedArrayDesc ? mipmap_bytes(pMipmappedArrayDesc, numMipmapLevels) : 0;
-    UMA_VALVE_TAKE("cuMipmappedArrayCreate", bytes, UMA_VALVE_MIPMAP, real(pHandle, pMipmappedArrayDesc, numMipmapLevels), *pHandle, bytes);
+    UMA_VALVE_TAKE("cuMipmappedArrayCreate", bytes, UMA_VALVE_MIPMAP, real(pHandle, pMipmappedArrayDesc, numMipmapLevels),
+                   pHandle ? *pHandle : NULL, bytes);
 }
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {

@@ -37,7 +37,10 @@ static void whole_line(void **state) {
     assert_int_equal(dup2(ends[1], 2), 2);
     struct uma_valve_line line = { 0 };
     uma_valve_say(&line, "held by ");
-    uma_valve_say_n(&line, "a\n\x1b[31mb\xff" "c", 16);
+    uma_valve_say_n(&line,
+                    "a\n\x1b[31mb\xff"
+                    "c",
+                    16);
     uma_valve_say_number(&line, UINT64_MAX);
     errno = 5;
     uma_valve_say_end(&line);
