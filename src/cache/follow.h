@@ -3,8 +3,9 @@
  * follow.h - keep the page cache of a loading job's weight files below a window: what the job has already copied leaves memory behind it. Follows mappings (pagemap)
  * and reads (fdinfo, residency) of a process and its descendants from outside; the decision is pure (follow_decide.h). Ends by itself when loading is over.
  *
- * What it never does: it never evicts a part that was not read yet (unless MemFree is below `keep_free` and nothing else is left), never drops pages of a private
- * writable mapping, never stops or changes the job, and gives up on files that the job reads again and again (weights used in place).
+ * What it never does: it never evicts a part that it knows was not read yet (unless MemFree is below `keep_free` and nothing else is left; of pread(2) only the number
+ * of bytes is known, and which they were is guessed: follow_arrivals.h), never drops pages of a private writable mapping, never stops or changes the job, and gives
+ * up on files that the job reads again and again (weights used in place).
  */
 #pragma once
 

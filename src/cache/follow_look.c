@@ -6,7 +6,7 @@
  * Mapped: a file page that is present in the process was touched (or lies within 64 KiB of one that was, which a fault maps along). Read by read(2): the position in
  * fdinfo moved. Read by pread(2), which moves nothing: a part that was not in memory before becomes resident. In memory before (a warm
  * cache): only the count of bytes read tells, and the file's order is assumed, which the window's distance makes safe for loaders that go
- * through a file roughly in order; where it is wrong, pages come back and the file is left alone.
+ * through a file roughly in order; where it is wrong, pages come back, which costs reading them again.
  */
 #include "base/cleanup.h"
 #include "base/units.h"
@@ -312,7 +312,7 @@ static void share_asked(struct uma_follow_process *process) {
         return;
     process->asked = process->rchar;
     _cleanup_free_
-    struct uma_follow_file **files = calloc(process->n_descriptors, sizeof *files);
+    struct uma_follow_file **files = calloc(process->n_descriptors, sizeof(struct uma_follow_file *));
     if (!files)
         return; /* it is not concluded then that they are read again */
     for (size_t i = 0; i < process->n_descriptors; i++)
