@@ -81,7 +81,8 @@ static void the_library_is_where_it_is_said_to_be(void **state) {
     named("/nonexistent/x.so", -ENOENT, "/nonexistent/x.so: No such file or directory");
     named("nonsense", -ENOENT, "nonsense: No such file or directory");
     named("/etc/passwd", -ENOEXEC, "/etc/passwd: it is no library");
-    named("/bin/sh", -ENOEXEC, "it is not umactl's helper (libuma-window.so)");
+    if (!getenv("UMA_EMULATED")) /* there it is another machine's */
+        named("/bin/sh", -ENOEXEC, "it is not umactl's helper (libuma-window.so)");
     named("/tmp", -EINVAL, "/tmp: it is no library");
     named("/dev/zero", -EINVAL, "/dev/zero: it is no library");
     assert_non_null(mkdtemp(plain));
