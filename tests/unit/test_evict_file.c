@@ -274,7 +274,7 @@ static void large(void **state) {
     assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), 0);
     expect(r.evicted, pages);
     assert_int_equal(count(CACHED), 0);
-    assert_int_equal(cache.questions, 2);
+    assert_true(cache.questions == 2 || cache.questions == 3); /* its halves are asked about side by side */
     fill(pages, 16);
     cache.fadvise_code = EPERM; /* whichever meets it first */
     assert_int_equal(evict(UMA_EVICT_WRITE_IF_DIRTY, &r), -EPERM);
