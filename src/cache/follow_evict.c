@@ -271,8 +271,10 @@ void uma_follow_evict_rest(struct uma_follower *f) {
     for (size_t i = 0; i < f->n_files; i++) {
         struct uma_followed *file = f->files[i];
         const struct uma_follow_file *state = file->state;
+        if (file->ignored) /* and has no state */
+            continue;
         uint64_t read = state->by_count ? MAX_OF(state->read, state->asked) : state->read;
-        if (file->ignored || state->in_place || read < state->size - state->size / 100)
+        if (state->in_place || read < state->size - state->size / 100)
             continue;
         /* Read ahead and never asked for, and ends of folios; pages that anybody maps stay. */
         if (uma_evict_range(file->fd, 0, 0) == 0)
