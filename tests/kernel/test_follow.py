@@ -282,6 +282,18 @@ def test_tensors_once(how, order, second=False):
     assert cached(Loaded.tensors) <= WINDOW + READAHEAD, f"{cached(Loaded.tensors)} bytes are left in the page cache"
 
 
+def test_file_in_memory():
+    """Beside its weights a job has one open that lies in memory, and is not followed."""
+    prepare(Loaded.tensors, False)
+    state = tempfile.mkdtemp(dir=Loaded.folder)
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".safetensors") as other:
+        other.truncate(64 * MIB)
+        argv = [UMACTL, "run", "--load-window", str(WINDOW), "--", "sh", "-c", 'exec 9<"$0"; exec "$@"', other.name, LOADER, "load", Loaded.tensors, "read", "file", "0.5", "0"]
+        done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "XDG_STATE_HOME": state}, timeout=60, check=False)
+    assert done.returncode == 0 and "checksum ok" in done.stdout, (done.returncode, done.stdout, done.stderr)
+    assert "load window: " in done.stderr, done.stderr
+
+
 CASES = [
     ("mapped shared, warm", lambda: copies("shared", True, ["fadvise", "process_madvise"])),
     ("mapped shared, cold", lambda: copies("shared", False, ["fadvise", "process_madvise"])),
@@ -295,6 +307,7 @@ CASES = [
     ("tensors by pread, in the file's order, cold", lambda: test_tensors_once("read", "file")),
     ("tensors of a mapping, in the model's order, cold", lambda: test_tensors_once("shared", "dict")),
     ("tensors by pread, and two who follow", lambda: test_tensors_once("read", "dict", True)),
+    ("a file in memory is open, too", test_file_in_memory),
     ("weights used in place are left alone", test_in_place),
     ("pages of two processes stay, and it is said", test_two_processes),
     ("process_madvise refused: it is said, and fadvise goes on", test_refused),
