@@ -86,11 +86,6 @@ static int print(const char *s) {
     return uma_command_print(&t) < 0 ? UMA_JOB_FAILED : 0;
 }
 
-static int read_limit(struct uma_job_options *o, struct uma_error *err) {
-    int r = uma_parse_size(optarg, &o->valve.limit, err);
-    return r >= 0 && o->valve.limit == 0 ? uma_error_text(err, EINVAL, "a job that may take nothing cannot use CUDA") : r;
-}
-
 static int read_value(int option, struct uma_job_options *o, struct uma_error *err) {
     uint64_t bytes;
     double seconds;
@@ -121,7 +116,7 @@ static int read_value(int option, struct uma_job_options *o, struct uma_error *e
     case OPTION_WINDOW_HELPER:
         return uma_window_helper_parse(optarg, &o->window_helper, err);
     case OPTION_LIMIT:
-        return read_limit(o, err);
+        return uma_job_valve_limit_parse(optarg, &o->valve.limit, err);
     case OPTION_FLOOR:
         o->valve.has_floor = true;
         return uma_parse_size(optarg, &o->valve.floor, err);

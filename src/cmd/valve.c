@@ -47,9 +47,9 @@ static int set_option(struct options *o, int option) {
         o->docker = true;
         return 0;
     case OPTION_LIMIT:
-        if (uma_parse_size(optarg, &o->valve.limit, &err) >= 0 && o->valve.limit == 0)
-            (void)uma_error_text(&err, EINVAL, "a program that may take nothing cannot use CUDA");
-        return err.text[0] ? uma_command_usage_error(&uma_command_valve, "--limit: %s", err.text) : 0;
+        return uma_job_valve_limit_parse(optarg, &o->valve.limit, &err) < 0
+                   ? uma_command_usage_error(&uma_command_valve, "--limit: %s", err.text)
+                   : 0;
     case OPTION_FLOOR:
         o->valve.has_floor = true;
         return uma_parse_size(optarg, &o->valve.floor, &err) < 0 ? uma_command_usage_error(&uma_command_valve, "--floor: %s", err.text) : 0;

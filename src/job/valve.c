@@ -36,6 +36,16 @@ struct uma_job_valve {
 
 /* ---- before the job --------------------------------------------------------------------------------------------- */
 
+int uma_job_valve_limit_parse(const char *s, uint64_t *ret_limit, struct uma_error *err) {
+    uint64_t limit;
+    int r = uma_parse_size(s, &limit, err);
+    if (r >= 0 && limit == 0)
+        return uma_error_text(err, EINVAL, "a job that may take nothing cannot use CUDA");
+    if (r >= 0)
+        *ret_limit = limit;
+    return r;
+}
+
 int uma_job_valve_report_parse(const char *s, const char **ret_report, struct uma_error *err) {
     static const char *const names[] = { "auto", "pool", "raw" };
     for (size_t i = 0; i < ELEMENTS(names); i++)

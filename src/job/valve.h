@@ -39,5 +39,7 @@ struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma
 void uma_job_valve_settings(const struct uma_job_valve_options *options, struct uma_text *text);
 /* One event in words: "refused 8.0 GiB to pid 12: ...". Pure. */
 void uma_job_valve_event_text(const struct uma_valve_event *event, struct uma_text *text);
+/* A size that is not 0; -EINVAL. */
+int uma_job_valve_limit_parse(const char *s, uint64_t *ret_limit, struct uma_error *err);
 /* "auto", "pool", "raw"; -EINVAL. */
 int uma_job_valve_report_parse(const char *s, const char **ret_report, struct uma_error *err);

@@ -30,15 +30,8 @@ uint64_t uma_valve_held_lost(const struct uma_valve_held *held) {
     return atomic_load(&held->lost);
 }
 
-/* splitmix64's finalizer (Steele, Lea, Flood: Fast splittable pseudorandom number generators): addresses differ in their middle bits alone. */
-static uint64_t mix(uint64_t x) {
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
 static uint64_t hash_of(enum uma_valve_kind kind, uint64_t key) {
-    return mix(key ^ (uint64_t)kind << 60);
+    return uma_valve_mix(key ^ (uint64_t)kind << 60);
 }
 
 /* The lock of the shard where it belongs is held then. NULL: it could not be had. */
@@ -122,30 +115,26 @@ bool uma_valve_held_put(struct uma_valve_held *held, const struct uma_valve_hold
     return room;
 }
 
-bool uma_valve_held_find(struct uma_valve_held *held, enum uma_valve_kind kind, uint64_t key, struct uma_valve_holding *ret_holding) {
-    uint64_t hash = hash_of(kind, key);
-    struct shard *shard = enter(held, hash);
-    if (!shard)
-        return false;
-    const struct uma_valve_holding *slot = lookup(shard, hash, kind, key);
-    if (slot)
-        *ret_holding = *slot;
-    uma_valve_spin_unlock(&shard->lock);
-    return slot;
-}
-
-bool uma_valve_held_take(struct uma_valve_held *held, enum uma_valve_kind kind, uint64_t key, struct uma_valve_holding *ret_holding) {
+static bool get(struct uma_valve_held *held, enum uma_valve_kind kind, uint64_t key, bool out, struct uma_valve_holding *ret_holding) {
     uint64_t hash = hash_of(kind, key);
     struct shard *shard = enter(held, hash);
     if (!shard)
         return false;
     struct uma_valve_holding *slot = lookup(shard, hash, kind, key);
-    if (slot) {
+    if (slot)
         *ret_holding = *slot;
+    if (slot && out)
         erase(shard, slot);
-    }
     uma_valve_spin_unlock(&shard->lock);
     return slot;
+}
+
+bool uma_valve_held_find(struct uma_valve_held *held, enum uma_valve_kind kind, uint64_t key, struct uma_valve_holding *ret_holding) {
+    return get(held, kind, key, false, ret_holding);
+}
+
+bool uma_valve_held_take(struct uma_valve_held *held, enum uma_valve_kind kind, uint64_t key, struct uma_valve_holding *ret_holding) {
+    return get(held, kind, key, true, ret_holding);
 }
 
 bool uma_valve_held_use(struct uma_valve_held *held, uint64_t handle, int change, uint64_t *ret_size) {

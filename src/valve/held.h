@@ -36,6 +36,13 @@ struct uma_valve_holding {
     uint16_t users;   /* HANDLE: references and mappings */
 };
 
+/* splitmix64's finalizer (Steele, Lea, Flood: Fast splittable pseudorandom number generators): addresses differ in their middle bits alone. */
+static inline uint64_t uma_valve_mix(uint64_t x) {
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
 struct uma_valve_held; /* of this process; a child begins with an empty one (state.h) */
 
 /* In memory of the caller's (uma_valve_held_size() bytes, all zeros): nothing is allocated until something is put. */

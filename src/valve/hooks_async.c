@@ -17,19 +17,9 @@ typedef CUresult graph_attribute_function(CUdevice device, int attribute, void *
 typedef CUresult device_function(CUdevice *device);
 typedef CUresult pool_of_device_function(CUmemoryPool *pool, CUdevice device);
 
-/* Found once. */
-static void *entry(_Atomic(void *) *kept, const char *name) {
-    void *found = atomic_load_explicit(kept, memory_order_acquire);
-    if (!found) {
-        found = uma_valve_real_named(name);
-        atomic_store_explicit(kept, found, memory_order_release);
-    }
-    return found;
-}
-
 static bool current_device(CUdevice *ret_device) {
     static _Atomic(void *) kept;
-    device_function *get = (device_function *)entry(&kept, "cuCtxGetDevice");
+    device_function *get = (device_function *)uma_valve_real_once(&kept, "cuCtxGetDevice");
     return get && get(ret_device) == CUDA_SUCCESS;
 }
 
@@ -38,19 +28,19 @@ static CUmemoryPool current_pool(void) {
     static _Atomic(void *) kept;
     CUdevice device;
     CUmemoryPool pool = NULL;
-    pool_of_device_function *get = (pool_of_device_function *)entry(&kept, "cuDeviceGetMemPool");
+    pool_of_device_function *get = (pool_of_device_function *)uma_valve_real_once(&kept, "cuDeviceGetMemPool");
     return get && current_device(&device) && get(&pool, device) == CUDA_SUCCESS ? pool : NULL;
 }
 
 static bool attribute_of(CUmemoryPool pool, int attribute, uint64_t *ret_value) {
     static _Atomic(void *) kept;
-    attribute_function *get = (attribute_function *)entry(&kept, "cuMemPoolGetAttribute");
+    attribute_function *get = (attribute_function *)uma_valve_real_once(&kept, "cuMemPoolGetAttribute");
     return pool && get && get(pool, attribute, ret_value) == CUDA_SUCCESS;
 }
 
 static bool graph_reserved(CUdevice device, uint64_t *ret_value) {
     static _Atomic(void *) kept;
-    graph_attribute_function *get = (graph_attribute_function *)entry(&kept, "cuDeviceGetGraphMemAttribute");
+    graph_attribute_function *get = (graph_attribute_function *)uma_valve_real_once(&kept, "cuDeviceGetGraphMemAttribute");
     return get && get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, ret_value) == CUDA_SUCCESS;
 }
 

@@ -9,25 +9,15 @@
 /* What must be there for a context, whose size nobody says: a PyTorch process holds 0.69 GiB after first use. */
 #define LEAST ((uint64_t)256 << 20)
 
-/* splitmix64's finalizer, as in held.c, to 32 bits. */
 uint32_t uma_valve_context_number(CUcontext context) {
-    uint64_t x = (uint64_t)(uintptr_t)context;
-    if (!x)
-        return 0;
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    uint32_t number = (uint32_t)(x >> 32);
-    return number ? number : 1;
+    uint32_t number = (uint32_t)(uma_valve_mix((uint64_t)(uintptr_t)context) >> 32);
+    return !context ? 0 : number ? number : 1;
 }
 
 uint32_t uma_valve_context(void) {
     static _Atomic(void *) kept;
-    CUresult (*get)(CUcontext *) = (CUresult(*)(CUcontext *))atomic_load_explicit(&kept, memory_order_acquire);
+    CUresult (*get)(CUcontext *) = (CUresult(*)(CUcontext *))uma_valve_real_once(&kept, "cuCtxGetCurrent");
     CUcontext context = NULL;
-    if (!get) {
-        get = (CUresult(*)(CUcontext *))uma_valve_real_named("cuCtxGetCurrent");
-        atomic_store_explicit(&kept, (void *)get, memory_order_release);
-    }
     return get && get(&context) == CUDA_SUCCESS ? uma_valve_context_number(context) : 0;
 }
 
@@ -88,13 +78,9 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
 static bool is_active(CUdevice device) {
     static _Atomic(void *) kept;
     CUresult (*get)(CUdevice, unsigned *, int *) =
-        (CUresult(*)(CUdevice, unsigned *, int *))atomic_load_explicit(&kept, memory_order_acquire);
+        (CUresult(*)(CUdevice, unsigned *, int *))uma_valve_real_once(&kept, "cuDevicePrimaryCtxGetState");
     unsigned flags = 0;
     int active = 1; /* not known: it stays counted */
-    if (!get) {
-        get = (CUresult(*)(CUdevice, unsigned *, int *))uma_valve_real_named("cuDevicePrimaryCtxGetState");
-        atomic_store_explicit(&kept, (void *)get, memory_order_release);
-    }
     return !get || get(device, &flags, &active) != CUDA_SUCCESS || active;
 }
 

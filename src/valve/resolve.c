@@ -122,6 +122,15 @@ void *uma_valve_real_named(const char *name) {
     return handle ? loader_dlsym(handle, name) : NULL;
 }
 
+void *uma_valve_real_once(_Atomic(void *) *kept, const char *name) {
+    void *found = atomic_load_explicit(kept, memory_order_acquire);
+    if (!found) {
+        found = uma_valve_real_named(name);
+        atomic_store_explicit(kept, found, memory_order_release);
+    }
+    return found;
+}
+
 /* ---- dlsym ---- */
 
 static bool of_one_object(const void *a, const void *b) {

@@ -14,6 +14,8 @@ void *uma_valve_real(enum uma_valve_entry entry);
 
 /* Any entry of the driver's that is not hooked, by its exported name, from the object that hooked ones come from; NULL: it has none. Remember it. */
 void *uma_valve_real_named(const char *name);
+/* The same, remembered in `kept` (all zeros at first). */
+void *uma_valve_real_once(_Atomic(void *) *kept, const char *name);
 
 /*
  * The driver's answer to a question for an entry point (by dlsym or cuGetProcAddress) is remembered, and what the program is to have instead is returned: the hook.
