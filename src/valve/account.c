@@ -2,6 +2,7 @@
 #include "valve/account.h"
 
 #include "valve/call.h"
+#include "valve/digits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,17 +34,6 @@ bool uma_valve_account_valid(const struct uma_valve_account *account, uint64_t s
 
 /* ---- facts of a process ---- */
 
-static char *append_number(char *at, uint32_t value) {
-    char digits[10];
-    unsigned n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (n > 0)
-        *at++ = digits[--n];
-    return at;
-}
-
 /* The field that comes so many later; NULL: there is none. */
 static const char *field_after(const char *s, int n) {
     while (s && n-- > 0) {
@@ -67,7 +57,7 @@ uint64_t uma_valve_start_time(uint32_t pid) {
 
 uint64_t uma_valve_start_of(uint32_t pid, uint64_t *ret_stack) {
     char path[32] = "/proc/", text[512];
-    char *at = append_number(path + strlen(path), pid);
+    char *at = uma_valve_put_number(path + strlen(path), pid);
     (void)memcpy(at, "/stat", sizeof("/stat"));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     *ret_stack = 0;

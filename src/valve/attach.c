@@ -4,6 +4,7 @@
  * lock on the valve's own library file, which every process of the job has loaded, so that two that begin at once do not make two: no file is made for it, and none is left.
  */
 #include "valve/call.h"
+#include "valve/digits.h"
 #include "valve/libc_old.h"
 #include "valve/process.h"
 
@@ -48,18 +49,6 @@ static char *put(char *at, const char *text) {
     return at + n;
 }
 
-static char *put_number(char *at, uint64_t value) {
-    char digits[20];
-    unsigned n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (n > 0)
-        *at++ = digits[--n];
-    *at = '\0';
-    return at;
-}
-
 /* "PID:START:FD:INODE" */
 static bool parse(const char *s, uint64_t ret[4]) {
     for (int i = 0; i < 4; i++) {
@@ -81,7 +70,7 @@ static struct uma_valve_account *named(int *ret_fd) {
     char path[64];
     if (!variable || !parse(variable, is) || is[0] > UINT32_MAX || is[2] > INT32_MAX || uma_valve_start_time((uint32_t)is[0]) != is[1])
         return NULL;
-    (void)put_number(put(put_number(put(path, "/proc/"), is[0]), "/fd/"), is[2]);
+    (void)uma_valve_put_number(put(uma_valve_put_number(put(path, "/proc/"), is[0]), "/fd/"), is[2]);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     struct uma_valve_account *account = fd >= 0 ? map(fd, is[3]) : NULL;
     if (!account && fd >= 0)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "valve/say.h"
 
+#include "valve/digits.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -22,13 +24,9 @@ void uma_valve_say_n(struct uma_valve_line *line, const char *text, unsigned n) 
 }
 
 void uma_valve_say_number(struct uma_valve_line *line, uint64_t value) {
-    char digits[20];
-    unsigned n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (n > 0)
-        add(line, digits[--n]);
+    char digits[UMA_VALVE_DIGITS + 1];
+    (void)uma_valve_put_number(digits, value);
+    uma_valve_say(line, digits);
 }
 
 void uma_valve_say_bytes(struct uma_valve_line *line, uint64_t bytes) {
