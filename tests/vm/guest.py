@@ -182,7 +182,7 @@ def _command(scenario, kernel, initrd, disk, report):
                "-append", f"console=ttyS0 quiet panic=-1 psi=1 {scenario.kernel_options}".strip(),
                "-nographic", "-no-reboot", "-nodefaults", "-no-user-config", "-serial", "stdio", "-serial", f"file:/dev/fd/{report}"]
     if disk:
-        slow = f",throttling.bps-read={scenario.disk_rate}" if scenario.disk_rate else ""
+        slow = "".join(f",throttling.bps-{way}={rate}" for way, rate in (("read", scenario.disk_rate), ("write", scenario.disk_write_rate)) if rate)
         command += ["-drive", f"file={disk},format=raw,if=none,id=disk,cache=unsafe{slow}", "-device", "virtio-blk-pci,drive=disk"]
     return command
 

@@ -3,7 +3,7 @@
 
 scenarios/NAME.sh begins with a comment that says what it shows, and lines "#: KEY VALUE":
   #: memory 512M          of the guest (default 512M)
-  #: disk 600M [RATE]     an empty ext4 on /disk, read with at most RATE bytes a second (K, M, G)
+  #: disk 600M [READ [WRITE]]  an empty ext4 on /disk, read and written with at most so many bytes a second (K, M, G)
   #: bound 60             seconds of wall time after which the guest is killed (default 60)
   #: processors 2         (default 2)
   #: needs NAME[=PLACE]   a program or library that was built here: found in the folders given with --programs, put to /bin/NAME or PLACE with the
@@ -26,7 +26,7 @@ class Scenario:
     def __init__(self, path):
         self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
         self.memory, self.bound, self.processors = 512 << 20, 60.0, 2
-        self.disk = self.disk_rate = 0
+        self.disk = self.disk_rate = self.disk_write_rate = 0
         self.needs, self.modules, self.kernel_options = [("heartbeat", "/bin/heartbeat")], [], ""
         with open(path, encoding="utf-8") as file:
             for key, value in re.findall(r"^#: (\w+) +(.*?)\s*$", file.read(), re.M):
@@ -37,7 +37,8 @@ class Scenario:
             self.memory = unit(value)
         elif key == "disk":
             size, *rate = value.split()
-            self.disk, self.disk_rate = unit(size), unit(rate[0]) if rate else 0
+            self.disk = unit(size)
+            self.disk_rate, self.disk_write_rate = [unit(each) for each in rate] + [0] * (2 - len(rate))
         elif key == "bound":
             self.bound = float(value)
         elif key == "processors":

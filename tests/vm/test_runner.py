@@ -110,8 +110,8 @@ def scenario_of(folder, text):
 
 @case
 def a_scenario_says_what_it_wants(folder):
-    s = scenario_of(folder, "#: memory 1G\n#: disk 64M 30M\n#: bound 7\n#: needs pool\n#: needs libx.so=/lib/libx.so\n#: modules loop overlay\n#: kernel a=b\n")
-    assert (s.memory, s.disk, s.disk_rate, s.bound) == (1 << 30, 64 << 20, 30 << 20, 7.0)
+    s = scenario_of(folder, "#: memory 1G\n#: disk 64M 30M 20M\n#: bound 7\n#: needs pool\n#: needs libx.so=/lib/libx.so\n#: modules loop overlay\n#: kernel a=b\n")
+    assert (s.memory, s.disk, s.disk_rate, s.disk_write_rate, s.bound) == (1 << 30, 64 << 20, 30 << 20, 20 << 20, 7.0)
     assert s.needs[1:] == [("pool", "/bin/pool"), ("libx.so", "/lib/libx.so")] and s.modules == ["loop", "overlay"] and s.kernel_options.strip() == "a=b"
     for wrong in ("#: memory much\n", "#: memroy 1G\n", "#: bound soon\n"):
         try:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Behind the valve: the machine keeps its floor, but for what others took between the valve's look and the driver's answer."""
+LATE_SECONDS = 2.0       # what `stall` calls standing still
+WAITED_SECONDS = 1.0     # of all runs together; `stall` waits for 10 to 40
 SLACK = 16 << 20  # the page tables and slab of an allocation, and the guest's own processes
 
 
@@ -8,4 +10,7 @@ def judge(outcome, tap):
     tap.check(floor is not None and lowest is not None and lowest >= int(floor) - SLACK,
               f"MemAvailable stayed at its floor: lowest {'?' if lowest is None else lowest >> 20} MiB, floor {'?' if floor is None else int(floor) >> 20} MiB")
     tap.check(not outcome.killed(), f"nobody was killed: {', '.join(outcome.killed()) or 'none'}")
-    tap.check(gap is not None and gap < 5.0, f"the guest did not stall: {gap or 0:.1f} s without a heartbeat at most")
+    tap.check(gap is not None and gap < LATE_SECONDS, f"the guest did not stall: {gap or 0:.1f} s without a heartbeat at most")
+    waited = (outcome.result("pressure") or "").split()
+    tap.check(len(waited) == 2 and int(waited[1]) < WAITED_SECONDS * 1e6,
+              f"all tasks together waited for memory {int(waited[1]) / 1e6 if len(waited) == 2 else '?'} s")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# The same greed as in `greedy`, through the CUDA driver's interface, behind the valve: the program is told out of memory by its own API, says so and ends well; the machine keeps its floor and nobody else is harmed.
+# The machine and the greed of `stall`, through the CUDA driver's interface, behind the valve: the program is told out of memory by its own API, says so and ends well; the machine keeps its floor and nobody else is harmed.
 # RUNS runs at each of three growth rates, MiB a second; 0: as fast as it can (--set RUNS=N, RATES='0 50').
 # shellcheck shell=sh disable=SC1091
 #: memory 1G
-#: disk 64M
+#: disk 1200M 16M 16M
 #: bound 240
 #: needs greedy_cuda
 #: needs umactl
@@ -15,9 +15,7 @@
 
 export UMA_FAKE_CUDA=memory:device UMACTL_VALVE_LIBRARY=/lib/libuma-valve.so HOME=/tmp
 FLOOR_MIB=256
-job bystander 100M >&3 &
-bystander=$!
-sleep 1.5
+machine_in_use 800 110
 pool set pool-orders=0 # what is freed is the machine's at once, so that one run does not help the next
 for rate in ${RATES:-0 200 50}; do
     run=0
@@ -34,6 +32,8 @@ for rate in ${RATES:-0 200 50}; do
         check "rate $rate, run $run: nothing is left in the driver" [ "$(pool_stat held_bytes)" = "$before" ]
     done
 done
-check "the bystander lives" kill -0 $bystander
+for service in $services; do check "a service lives" kill -0 "$service"; done
+result pressure "$(sed 's/.*total=//' /proc/pressure/memory | tr '\n' ' ')"
+result swapped "$(($(meminfo SwapTotal) - $(meminfo SwapFree)))"
 result floor $((FLOOR_MIB * MIB))
 cat /tmp/errors >&2
