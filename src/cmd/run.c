@@ -25,10 +25,11 @@ static const char usage[] =
     "      --keep-free N        while it loads evict weight files, the least valuable first, when less than N is free (MemFree)\n"
     "      --window-helper WHEN how mapped files leave memory: by a library preloaded into the job when umactl itself may not (auto),\n"
     "                           always, or never\n"
-    "      --valve              stand between the job and the CUDA driver: a call that would take the machine below its floor, or the job\n"
-    "                           over its limit, is answered with CUDA's own out of memory; clean page cache makes room first\n"
-    "      --limit N            what the job may take by CUDA calls, all its processes together (with --valve; default: no limit)\n"
-    "      --floor N            what stays available to the machine (with --valve; default: a thirty-second of it, 0.5 to 4 GiB)\n"
+    "      --valve, --no-valve  stand between the job and the CUDA driver, or not (default: where an NVIDIA driver is): a call that would take\n"
+    "                           the machine below its floor, or the job over its limit, is answered with CUDA's own out of memory; clean\n"
+    "                           page cache makes room first\n"
+    "      --limit N            what the job may take by CUDA calls, all its processes together (implies --valve; default: no limit)\n"
+    "      --floor N            what stays available to the machine (implies --valve; default: a thirty-second of it, 0.5 to 4 GiB)\n"
     "      --report HOW         what cuMemGetInfo and NVML say to the job: what it may still take (pool), what the driver says (raw), or pool\n"
     "                           where the GPU's memory is the machine's (auto, the default)\n"
     "      --end-left-behind    end processes that the job leaves behind: SIGTERM, 5 s later SIGKILL\n"
@@ -216,7 +217,7 @@ static bool take_plain(int option, struct command_line *line) {
         return true;
     case OPTION_VALVE:
     case OPTION_NO_VALVE:
-        line->job.valve.wanted = option == OPTION_VALVE;
+        line->job.valve.when = option == OPTION_VALVE ? UMA_JOB_VALVE_ALWAYS : UMA_JOB_VALVE_NEVER;
         return true;
     case 'q':
         line->job.quiet = true;
@@ -247,6 +248,10 @@ static int read_line(int argc, char **argv, struct command_line *line) {
     return GO_ON;
 }
 
+static bool asks_valve(const struct uma_job_options *o) {
+    return o->valve.limit || o->valve.has_floor || o->valve.report;
+}
+
 /* What does not go together. GO_ON, or the exit status. */
 static int check_line(const struct command_line *line, bool has_job) {
     const struct uma_job_options *o = &line->job;
@@ -258,8 +263,8 @@ static int check_line(const struct command_line *line, bool has_job) {
         return mistake("--csv -: standard output is the job's; give a file", "");
     if (line->helper_asked && !o->load_window && !o->keep_free)
         return mistake("--window-helper needs --load-window or --keep-free: without them nothing is evicted", "");
-    if (!o->valve.wanted && (o->valve.limit || o->valve.has_floor || o->valve.report))
-        return mistake("--limit, --floor and --report need --valve: without it nothing holds them", "");
+    if (o->valve.when == UMA_JOB_VALVE_NEVER && asks_valve(o))
+        return mistake("--limit, --floor and --report are the valve's: with --no-valve nothing holds them", "");
     return GO_ON;
 }
 
@@ -272,6 +277,8 @@ static int run(int argc, char **argv) {
         return status;
     if (line.common.root && !line.common.root[0])
         line.common.root = NULL;
+    if (asks_valve(&line.job))
+        line.job.valve.when = UMA_JOB_VALVE_ALWAYS;
     line.job.argv = argv + optind;
     line.job.argc = argc - optind;
     line.job.observe = uma_command_observe_options(&line.common);

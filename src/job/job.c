@@ -115,7 +115,8 @@ static void prepare_preloaded(struct uma_job *job) {
     };
     job->load = uma_load_window_prepare(&how, &job->environment, &job->run);
     struct uma_u64 total = job->before.meminfo.mem_total;
-    job->valve = uma_job_valve_prepare(&o->valve, uma_usable(total.validity) ? total.value : 0, &job->environment);
+    if (uma_job_valve_wanted(&o->valve, &job->before, o->observe.root != NULL))
+        job->valve = uma_job_valve_prepare(&o->valve, uma_usable(total.validity) ? total.value : 0, &job->environment);
 }
 
 static int launch(struct uma_job *job) {

@@ -56,6 +56,21 @@ int uma_job_valve_report_parse(const char *s, const char **ret_report, struct um
     return uma_error_text(err, EINVAL, "\"%.64s\" is not one of auto, pool, raw", s);
 }
 
+bool uma_job_valve_wanted(const struct uma_job_valve_options *options, const struct uma_snapshot *before, bool from_folder) {
+    if (options->when != UMA_JOB_VALVE_AUTO)
+        return options->when == UMA_JOB_VALVE_ALWAYS;
+    if (from_folder)
+        return false;
+    if (before->platform.driver)
+        return true;
+    for (size_t i = 0; i < before->gpus.n; i++) {
+        const char *vendor = before->gpus.list[i].vendor;
+        if (vendor && (strcmp(vendor, "nvidia") == 0 || strcmp(vendor, "tegra") == 0))
+            return true;
+    }
+    return false;
+}
+
 void uma_job_valve_settings(const struct uma_job_valve_options *options, struct uma_text *text) {
     uma_text_printf(text, "report:%s", options->report ? options->report : "auto");
     if (options->has_floor)
@@ -109,8 +124,6 @@ static void release(struct uma_job_valve *valve) {
 struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *options, uint64_t total,
                                             struct uma_job_environment *environment) {
     struct uma_error err = { 0 };
-    if (!options->wanted)
-        return NULL;
     struct uma_job_valve *valve = calloc(1, sizeof(*valve));
     if (!valve) {
         uma_job_tell("out of memory: the job runs without the valve");

@@ -15,8 +15,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum uma_job_valve_when {
+    UMA_JOB_VALVE_AUTO, /* where an NVIDIA driver is on this machine: elsewhere there is nothing to stand before */
+    UMA_JOB_VALVE_ALWAYS,
+    UMA_JOB_VALVE_NEVER,
+};
+
 struct uma_job_valve_options {
-    bool wanted;
+    enum uma_job_valve_when when;
     uint64_t limit; /* bytes that the job may have; 0: no limit */
     bool has_floor;
     uint64_t floor;     /* bytes of MemAvailable that stay */
@@ -25,7 +31,10 @@ struct uma_job_valve_options {
 
 struct uma_job_valve;
 
-/* Before the job and any thread. NULL: not wanted, or it cannot be had (told). `total`: MemTotal, for the floor when none was named; 0: not known. */
+/* Does a job on the machine of this reading begin behind the valve? Pure. A machine that is read from a folder is not the one that the job runs on. */
+bool uma_job_valve_wanted(const struct uma_job_valve_options *options, const struct uma_snapshot *before, bool from_folder);
+
+/* Before the job and any thread, where it is wanted. NULL: it cannot be had (told). `total`: MemTotal, for the floor when none was named; 0: not known. */
 struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *options, uint64_t total,
                                             struct uma_job_environment *environment);
 /* The job runs. */

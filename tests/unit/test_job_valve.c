@@ -93,9 +93,7 @@ static void ask(struct uma_valve_account *account) {
 static void of_a_job(void **state) {
     (void)state;
     struct uma_job_environment environment = { 0 };
-    const struct uma_job_valve_options wanted = { .wanted = true, .limit = 96 * UMA_GIB }, none = { 0 };
-    assert_null(uma_job_valve_prepare(&none, 64 * UMA_GIB, &environment));
-    assert_null(environment.list);
+    const struct uma_job_valve_options wanted = { .when = UMA_JOB_VALVE_ALWAYS, .limit = 96 * UMA_GIB };
     struct uma_job_valve *valve = uma_job_valve_prepare(&wanted, 64 * UMA_GIB, &environment);
     assert_non_null(valve);
     assert_non_null(strstr(uma_job_environment_get(&environment, "LD_PRELOAD"), "libuma-valve.so"));
@@ -117,7 +115,7 @@ static void of_a_job(void **state) {
 static void without_library(void **state) {
     (void)state;
     struct uma_job_environment environment = { 0 };
-    const struct uma_job_valve_options wanted = { .wanted = true };
+    const struct uma_job_valve_options wanted = { .when = UMA_JOB_VALVE_ALWAYS };
     const char *library = getenv("UMACTL_VALVE_LIBRARY");
     char before[4096];
     (void)snprintf(before, sizeof(before), "%s", library ? library : "");
@@ -127,8 +125,26 @@ static void without_library(void **state) {
     assert_int_equal(setenv("UMACTL_VALVE_LIBRARY", before, 1), 0);
 }
 
+/* Where an NVIDIA driver is, unless one says otherwise. */
+static void by_default(void **state) {
+    (void)state;
+    struct uma_gpu amd = { .vendor = "amd" }, nvidia = { .vendor = "nvidia" };
+    struct uma_snapshot without = { 0 }, module = { .platform.driver = "580.95.05" }, other = { .gpus = { .n = 1, .list = &amd } },
+                        nvml = { .gpus = { .n = 1, .list = &nvidia } };
+    struct uma_job_valve_options o = { 0 };
+    assert_false(uma_job_valve_wanted(&o, &without, false));
+    assert_false(uma_job_valve_wanted(&o, &other, false));
+    assert_true(uma_job_valve_wanted(&o, &module, false));
+    assert_true(uma_job_valve_wanted(&o, &nvml, false));
+    assert_false(uma_job_valve_wanted(&o, &module, true)); /* a folder's driver is not this machine's */
+    o.when = UMA_JOB_VALVE_NEVER;
+    assert_false(uma_job_valve_wanted(&o, &module, false));
+    o.when = UMA_JOB_VALVE_ALWAYS;
+    assert_true(uma_job_valve_wanted(&o, &without, true));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(words), cmocka_unit_test(told), cmocka_unit_test(of_a_job),
-                                        cmocka_unit_test(without_library) };
+                                        cmocka_unit_test(without_library), cmocka_unit_test(by_default) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
