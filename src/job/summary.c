@@ -74,6 +74,31 @@ static void peaks(struct uma_text *text, const struct uma_run *run) {
     uma_text_char(text, '\n');
 }
 
+static void times(struct uma_text *text, uint64_t n, const char *what) {
+    if (n == 1)
+        uma_text_printf(text, ", once %s", what);
+    else if (n > 1)
+        uma_text_printf(text, ", %" PRIu64 " times %s", n, what);
+}
+
+static void valve(struct uma_text *text, const struct uma_run_valve *valve) {
+    label(text, "valve");
+    uma_text_bytes(text, valve->most);
+    uma_text_append(text, " by CUDA calls at most");
+    if (uma_usable(valve->limit.validity)) {
+        uma_text_append(text, ", limit ");
+        uma_text_bytes(text, valve->limit.value);
+    }
+    times(text, valve->refused_limit, "refused for the limit");
+    times(text, valve->refused_floor, "refused for the machine's floor");
+    if (valve->evicted) {
+        uma_text_append(text, ", ");
+        uma_text_bytes(text, valve->evicted);
+        uma_text_append(text, " of page cache evicted");
+    }
+    uma_text_char(text, '\n');
+}
+
 static void heat(struct uma_text *text, const struct uma_run *run) {
     static const char *const names[UMA_THROTTLE_MAX] = { "power cap", "sync boost", "thermal (software)", "thermal (hardware)",
                                                          "power brake" };
@@ -197,6 +222,8 @@ void uma_run_summary(const struct uma_run *run, const char *record, struct uma_t
         (void)uma_text_safe(text, line.data ? line.data : "?", 0);
         uma_text_char(text, '\n');
     }
+    if (run->valve.used)
+        valve(text, &run->valve);
     heat(text, run);
     events(text, run);
     left_behind(text, run);

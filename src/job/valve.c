@@ -3,6 +3,7 @@
 
 #include "base/thread.h"
 #include "base/units.h"
+#include "base/values.h"
 #include "cache/follow_others.h"
 #include "job/preload_library.h"
 #include "valve/gate.h"
@@ -228,6 +229,18 @@ static const char *name_of(uint32_t kind) {
     return kind == UMA_VALVE_REFUSED_CEILING || kind == UMA_VALVE_REFUSED_FLOOR ? "refuse" : "evict";
 }
 
+static void record(const struct uma_valve_account *account, struct uma_run_valve *run) {
+    uint64_t ceiling = atomic_load(&account->ceiling);
+    run->used = true;
+    run->limit = ceiling == UMA_VALVE_NONE ? uma_no_u64(UMA_UNLIMITED) : uma_known_u64(ceiling);
+    run->floor = atomic_load(&account->floor);
+    run->most = atomic_load(&account->most);
+    run->refused_limit = atomic_load(&account->counts[UMA_VALVE_REFUSED_CEILING]);
+    run->refused_floor = atomic_load(&account->counts[UMA_VALVE_REFUSED_FLOOR]);
+    run->retried = atomic_load(&account->counts[UMA_VALVE_RETRIED]);
+    run->evicted = atomic_load(&account->evicted);
+}
+
 void uma_job_valve_check(struct uma_job_valve *valve, struct uma_watch *watch) {
     struct uma_valve_event events[8];
     unsigned n;
@@ -241,6 +254,7 @@ void uma_job_valve_check(struct uma_job_valve *valve, struct uma_watch *watch) {
                 uma_watch_event(watch, name_of(events[i].kind), text.data);
         }
     (void)uma_valve_account_prune(valve->account);
+    record(valve->account, &watch->run->valve);
 }
 
 struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma_watch *watch) {

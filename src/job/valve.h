@@ -39,7 +39,7 @@ struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *
                                             struct uma_job_environment *environment);
 /* The job runs. */
 void uma_job_valve_start(struct uma_job_valve *valve);
-/* At every sample: what the valve did since becomes events; processes that have died give back. */
+/* At every sample: what the valve did since becomes events, and is counted in the record; processes that have died give back. */
 void uma_job_valve_check(struct uma_job_valve *valve, struct uma_watch *watch);
 /* The job has ended (or never began: watch NULL). NULL is fine. */
 struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma_watch *watch);

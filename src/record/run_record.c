@@ -171,6 +171,22 @@ static void load(struct uma_json *json, const struct uma_run_load *load) {
     uma_json_end_object(json);
 }
 
+static void valve(struct uma_json *json, const struct uma_run_valve *valve) {
+    if (!valve->used) {
+        uma_json_null(json, "valve");
+        return;
+    }
+    uma_json_begin_object(json, "valve", false);
+    uma_json_u64(json, "limit", valve->limit);
+    bytes_or_null(json, "floor", valve->floor);
+    uma_json_unsigned(json, "most", valve->most);
+    uma_json_unsigned(json, "refused_limit", valve->refused_limit);
+    uma_json_unsigned(json, "refused_floor", valve->refused_floor);
+    uma_json_unsigned(json, "retried", valve->retried);
+    uma_json_unsigned(json, "evicted", valve->evicted);
+    uma_json_end_object(json);
+}
+
 static void left_behind(struct uma_json *json, const struct uma_run *run) {
     uma_json_begin_object(json, "left_behind", false);
     uma_json_u64(json, "processes", run->left_unknown ? uma_no_u64(UMA_FAILED) : uma_known_u64(run->n_left_total));
@@ -246,6 +262,7 @@ void uma_run_format(const struct uma_run *run, struct uma_text *text) {
     uma_json_string(&json, "csv", run->csv);
     ending(&json, run);
     load(&json, &run->load);
+    valve(&json, &run->valve);
     measured(&json, run);
     left_behind(&json, run);
     uma_json_end_object(&json); /* the writer ends a document with a newline */

@@ -81,6 +81,16 @@ struct uma_run_load {
     char note[256];
 };
 
+/* What the valve did (--valve). */
+struct uma_run_valve {
+    bool used;
+    struct uma_u64 limit;                           /* UMA_UNLIMITED without --limit */
+    uint64_t floor;                                 /* bytes, 0: none */
+    uint64_t most;                                  /* bytes that the job had at once by calls of CUDA, contexts left out */
+    uint64_t refused_limit, refused_floor, retried; /* calls */
+    uint64_t evicted;                               /* bytes of page cache */
+};
+
 struct uma_run {
     char id[160]; /* the folder's name */
     char name[64];
@@ -112,6 +122,7 @@ struct uma_run {
     double cpu_seconds;
 
     struct uma_run_load load;
+    struct uma_run_valve valve;
 
     /* peaks: see docs/run-records.md for what each is */
     struct uma_u64 peak_memory, peak_memory_most, peak_rss, peak_process_rss, peak_cgroup, peak_gpu, peak_processes, peak_pool_used;

@@ -186,6 +186,12 @@ uint64_t uma_valve_account_under_way(const struct uma_valve_account *account) {
     return sum;
 }
 
+static void note_most(struct uma_valve_account *account, uint64_t used) {
+    uint64_t most = atomic_load_explicit(&account->most, memory_order_relaxed);
+    while (used > most && !atomic_compare_exchange_weak(&account->most, &most, used))
+        ;
+}
+
 bool uma_valve_account_take(struct uma_valve_account *account, struct uma_valve_slot *slot, uint64_t size, uint64_t *ret_used) {
     uint64_t ceiling = atomic_load_explicit(&account->ceiling, memory_order_relaxed), used = 0;
     for (int tries = 0; tries < TAKE_TRIES; tries++) {
@@ -195,6 +201,7 @@ bool uma_valve_account_take(struct uma_valve_account *account, struct uma_valve_
         used -= size < used ? size : used;
         if (size <= ceiling && used <= ceiling - size) {
             *ret_used = used;
+            note_most(account, used + size);
             return true;
         }
         uma_valve_account_untake(slot, size);
@@ -229,6 +236,9 @@ void uma_valve_account_give_back(struct uma_valve_slot *slot, uint64_t size) {
 /* ---- events ---- */
 
 void uma_valve_account_tell(struct uma_valve_account *account, const struct uma_valve_event *event) {
+    if (event->kind < UMA_VALVE_EVENT_KINDS)
+        (void)atomic_fetch_add(&account->counts[event->kind], 1);
+    (void)atomic_fetch_add(&account->evicted, event->evicted);
     uint64_t sequence = atomic_fetch_add(&account->next_event, 1) + 1;
     struct uma_valve_event *to = &account->events[sequence % UMA_VALVE_EVENTS];
     atomic_store(&to->sequence, 0);

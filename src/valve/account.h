@@ -42,7 +42,13 @@ struct uma_valve_slot {
     uint8_t reserved[56];
 };
 
-enum uma_valve_event_kind { UMA_VALVE_REFUSED_CEILING = 1, UMA_VALVE_REFUSED_FLOOR, UMA_VALVE_MADE_ROOM, UMA_VALVE_RETRIED };
+enum uma_valve_event_kind {
+    UMA_VALVE_REFUSED_CEILING = 1,
+    UMA_VALVE_REFUSED_FLOOR,
+    UMA_VALVE_MADE_ROOM,
+    UMA_VALVE_RETRIED,
+    UMA_VALVE_EVENT_KINDS
+};
 
 struct uma_valve_event {
     _Atomic uint64_t sequence; /* from 1; written last, so that a reader knows a whole one */
@@ -64,6 +70,10 @@ struct uma_valve_account {
     _Atomic uint32_t helper;          /* not 0: somebody watches `wanted` and makes room */
     _Atomic uint32_t asked, answered; /* the helper answers the question `asked` when `answered` says the same; futex words */
     _Atomic uint64_t wanted, given;   /* bytes of MemFree asked for; bytes evicted for the last answer */
+    /* since the job began */
+    _Atomic uint64_t most;                          /* bytes that it had at once, as calls said */
+    _Atomic uint64_t evicted;                       /* bytes of page cache, to make room */
+    _Atomic uint64_t counts[UMA_VALVE_EVENT_KINDS]; /* events of each kind, also of those that were overwritten */
     _Atomic uint64_t next_event;
     struct uma_valve_event events[UMA_VALVE_EVENTS];
     struct uma_valve_slot slots[UMA_VALVE_SLOTS];

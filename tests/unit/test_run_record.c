@@ -118,6 +118,27 @@ static json_t *document_of(const struct uma_run *run) {
     return doc;
 }
 
+static void a_job_behind_the_valve(void **state) {
+    (void)state;
+    struct uma_run *run = calloc(1, sizeof(*run));
+    assert_non_null(run);
+    json_t *doc = document_of(run);
+    assert_true(json_is_null(json_object_get(doc, "valve")));
+    json_decref(doc);
+    run->valve =
+        (struct uma_run_valve){ .used = true, .limit = { 0, UMA_UNLIMITED }, .floor = 4, .most = 9, .refused_floor = 2, .evicted = 5 };
+    doc = document_of(run);
+    json_t *valve = json_object_get(doc, "valve");
+    assert_true(json_is_null(json_object_get(valve, "limit")));
+    assert_int_equal(json_integer_value(json_object_get(valve, "floor")), 4);
+    assert_int_equal(json_integer_value(json_object_get(valve, "most")), 9);
+    assert_int_equal(json_integer_value(json_object_get(valve, "refused_floor")), 2);
+    assert_int_equal(json_integer_value(json_object_get(valve, "refused_limit")), 0);
+    assert_int_equal(json_integer_value(json_object_get(valve, "evicted")), 5);
+    json_decref(doc);
+    free(run);
+}
+
 static void a_load_that_was_followed(void **state) {
     (void)state;
     struct uma_run *run = calloc(1, sizeof(*run));
@@ -156,7 +177,11 @@ static void a_load_that_was_followed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(names), cmocka_unit_test(documents), cmocka_unit_test(a_load_that_was_followed),
-                                        cmocka_unit_test(events), cmocka_unit_test(places) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(names),
+                                        cmocka_unit_test(documents),
+                                        cmocka_unit_test(a_job_behind_the_valve),
+                                        cmocka_unit_test(a_load_that_was_followed),
+                                        cmocka_unit_test(events),
+                                        cmocka_unit_test(places) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@ static void unknown(void **state) {
     assert_non_null(strstr(text.data, "peak pool    ? in use\n"));
     assert_non_null(strstr(text.data, "heat         ? GPU, ?\n"));
     assert_null(strstr(text.data, "  load "));
+    assert_null(strstr(text.data, "  valve "));
     assert_non_null(strstr(text.data, "throttled    ?\n"));
     assert_non_null(strstr(text.data, "events       none\n"));
     assert_non_null(strstr(text.data, "left behind  no process; memory: ?\n"));
@@ -116,6 +117,8 @@ static void known(void **state) {
     uma_run_count(run, "pressure");
     run->load = (struct uma_run_load){ .asked = true, .ended = true };
     (void)strcpy(run->load.note, "e\x1b");
+    run->valve =
+        (struct uma_run_valve){ .used = true, .limit = u(96 * UMA_GIB), .most = 40 * UMA_GIB, .refused_limit = 1, .refused_floor = 7 };
     run->not_returned = (struct uma_i64){ (int64_t)(3 * UMA_GIB), UMA_KNOWN };
     run->n_left = 1;
     run->n_left_total = 3;
@@ -131,6 +134,9 @@ static void known(void **state) {
         text.data,
         "peak job     69.2 GiB resident (up to 3 processes; the largest 9.53 GiB), 68.0 GiB anonymous and shared, 70.0 GiB in its cgroup, GPU 1.25 GiB\n"));
     assert_non_null(strstr(text.data, "  load         no weight file was opened; e\\x1b\n"));
+    assert_non_null(strstr(
+        text.data,
+        "  valve        40.0 GiB by CUDA calls at most, limit 96.0 GiB, once refused for the limit, 7 times refused for the machine's floor\n"));
     assert_non_null(strstr(text.data, "61 to 83 C GPU, 40 W\n"));
     assert_non_null(strstr(text.data, "throttled    12.3 s thermal (software)\n"));
     assert_non_null(strstr(text.data, "events       pressure x2\n"));

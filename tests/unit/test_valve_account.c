@@ -49,6 +49,7 @@ static void takes(void **state) {
     assert_false(uma_valve_account_take(account, slot, 361, &used));
     assert_int_equal(used, 640);
     assert_true(uma_valve_account_take(account, slot, 360, &used)); /* to the last byte */
+    assert_int_equal(account->most, 1000);
     uma_valve_account_untake(slot, 360);
     assert_false(uma_valve_account_take(account, slot, UINT64_MAX, &used));
     assert_int_equal(uma_valve_account_used(account), 640);
@@ -56,6 +57,7 @@ static void takes(void **state) {
     assert_int_equal(uma_valve_account_used(account), 0);
     atomic_store(&account->ceiling, UMA_VALVE_NONE);
     assert_true(uma_valve_account_take(account, slot, UINT64_C(1) << 50, &used));
+    assert_int_equal(account->most, UINT64_C(1) << 50);
 }
 
 /* What a process had that was killed is not the job's any more; a process that executes another program begins with nothing. */
@@ -170,9 +172,12 @@ static void events(void **state) {
     uint64_t after = 0;
     assert_int_equal(uma_valve_account_events(account, &after, got, 8), 0);
     for (uint64_t i = 1; i <= 100; i++) {
-        struct uma_valve_event event = { .size = i, .kind = UMA_VALVE_REFUSED_FLOOR, .pid = 5 };
+        struct uma_valve_event event = { .size = i, .kind = UMA_VALVE_REFUSED_FLOOR, .pid = 5, .evicted = 3 };
         uma_valve_account_tell(account, &event);
     }
+    assert_int_equal(account->counts[UMA_VALVE_REFUSED_FLOOR], 100); /* all of them, though most are overwritten */
+    assert_int_equal(account->counts[UMA_VALVE_REFUSED_CEILING], 0);
+    assert_int_equal(account->evicted, 300);
     assert_int_equal(uma_valve_account_events(account, &after, got, 8), 8); /* the oldest that is still there */
     assert_int_equal(got[0].size, 37);
     assert_int_equal(got[7].size, 44);
