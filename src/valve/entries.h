@@ -34,6 +34,12 @@
     X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, false)                                                                                      \
     X(cuMemPoolDestroy, cuMemPoolDestroy, 11020, false)                                                                                    \
     X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 11040, false)                                                                        \
+    X(cuGraphAddNode, cuGraphAddNode, 12020, false)                                                                                        \
+    X(cuGraphAddNode_v2, cuGraphAddNode, 12030, false)                                                                                     \
+    X(cuGraphUpload, cuGraphUpload, 11010, false)                                                                                          \
+    X(cuGraphUpload_ptsz, cuGraphUpload, 11010, true)                                                                                      \
+    X(cuGraphLaunch, cuGraphLaunch, 10000, false)                                                                                          \
+    X(cuGraphLaunch_ptsz, cuGraphLaunch, 10000, true)                                                                                      \
     X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 11040, false)                                                                            \
     X(cuArrayCreate_v2, cuArrayCreate, 3020, false)                                                                                        \
     X(cuArray3DCreate_v2, cuArray3DCreate, 3020, false)                                                                                    \
@@ -43,6 +49,8 @@
     X(cuCtxCreate_v2, cuCtxCreate, 3020, false)                                                                                            \
     X(cuCtxCreate_v3, cuCtxCreate, 11040, false)                                                                                           \
     X(cuCtxCreate_v4, cuCtxCreate, 12050, false)                                                                                           \
+    X(cuGreenCtxCreate, cuGreenCtxCreate, 12040, false)                                                                                    \
+    X(cuGreenCtxDestroy, cuGreenCtxDestroy, 12040, false)                                                                                  \
     X(cuCtxDestroy, cuCtxDestroy, 2000, false)                                                                                             \
     X(cuCtxDestroy_v2, cuCtxDestroy, 4000, false)                                                                                          \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, false)                                                                     \

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory in the order of a stream: it comes out of a pool of the driver's, which takes from the machine in blocks of its own and keeps what was freed. What counts is what the pool has reserved, as the driver
- * says it (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), not the sum of the calls; the same for the memory of graphs, one pool of each device.
+ * says it (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), not the sum of the calls; the same for the memory of graphs, one pool of each device (hooks_graph.c).
  */
 #include "valve/hook.h"
+#include "valve/pools.h"
 #include "valve/process.h"
 
 #include <stdatomic.h>
@@ -17,7 +18,7 @@ typedef CUresult graph_attribute_function(CUdevice device, int attribute, void *
 typedef CUresult device_function(CUdevice *device);
 typedef CUresult pool_of_device_function(CUmemoryPool *pool, CUdevice device);
 
-static bool current_device(CUdevice *ret_device) {
+bool uma_valve_current_device(CUdevice *ret_device) {
     static _Atomic(void *) kept;
     device_function *get = (device_function *)uma_valve_real_once(&kept, "cuCtxGetDevice");
     return get && get(ret_device) == CUDA_SUCCESS;
@@ -29,7 +30,7 @@ static CUmemoryPool current_pool(void) {
     CUdevice device;
     CUmemoryPool pool = NULL;
     pool_of_device_function *get = (pool_of_device_function *)uma_valve_real_once(&kept, "cuDeviceGetMemPool");
-    return get && current_device(&device) && get(&pool, device) == CUDA_SUCCESS ? pool : NULL;
+    return get && uma_valve_current_device(&device) && get(&pool, device) == CUDA_SUCCESS ? pool : NULL;
 }
 
 static bool attribute_of(CUmemoryPool pool, int attribute, uint64_t *ret_value) {
@@ -91,11 +92,37 @@ bool uma_valve_pools_look(struct uma_valve_process *process) {
     return less;
 }
 
+void uma_valve_graphs_read(CUdevice device) {
+    struct uma_valve_process *process = uma_valve_process();
+    uint64_t reserved;
+    if (process && graph_reserved(device, &reserved))
+        (void)set_pool(process, GRAPH_KEY(device), reserved);
+}
+
+void uma_valve_graphs_look(void) {
+    struct uma_valve_process *process = uma_valve_process();
+    for (unsigned i = 0; process && i < UMA_VALVE_POOLS; i++) {
+        uint64_t key = atomic_load_explicit(&process->pools[i], memory_order_relaxed);
+        if (key && key <= GRAPH_KEYS)
+            uma_valve_graphs_read((CUdevice)(key - 1));
+    }
+}
+
 static void read_pool(CUmemoryPool pool) {
     struct uma_valve_process *process = uma_valve_process();
     uint64_t reserved;
     if (process && attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
         (void)set_pool(process, (uint64_t)(uintptr_t)pool, reserved);
+}
+
+/* Is what is asked for in this stream written down for a graph, whose memory comes when it is launched? Neither the legacy stream nor none can be. */
+static bool is_captured(CUstream stream) {
+    static _Atomic(void *) kept;
+    int status = 0;
+    if ((uintptr_t)stream <= 1)
+        return false;
+    CUresult (*get)(CUstream, int *) = (CUresult(*)(CUstream, int *))uma_valve_real_once(&kept, "cuStreamIsCapturing");
+    return get && get(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
 /* How much the pool will have to grow for it, at most. */
@@ -113,9 +140,14 @@ struct arguments {
     void *real;
     CUdeviceptr *dptr;
     size_t bytesize;
-    CUmemoryPool pool; /* of the call; NULL: it names none */
-    CUstream stream;
+    CUmemoryPool pool;         /* of the call; NULL: it names none */
+    CUstream stream, captured; /* `captured`: the same by a name that says it everywhere */
 };
+
+/* The stream of a call of the per-thread kind: no stream is the thread's own. */
+static CUstream of_thread(CUstream stream) {
+    return stream ? stream : CU_STREAM_PER_THREAD;
+}
 
 static CUresult call_plain(const struct arguments *a) {
     return ((__typeof__(cuMemAllocAsync) *)a->real)(a->dptr, a->bytesize, a->stream);
@@ -128,6 +160,7 @@ static CUresult call_from_pool(const struct arguments *a) {
 static CUresult allocate(const char *name, const struct arguments *a, CUmemoryPool pool, CUresult (*call)(const struct arguments *a)) {
     struct uma_valve_ticket ticket;
     uint64_t reserved;
+    CUdevice device;
     bool by_pool = attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
     uint64_t size = !a->dptr ? 0 : by_pool ? growth(pool, a->bytesize) : a->bytesize;
     if (!uma_valve_ask(name, size, &ticket))
@@ -141,6 +174,8 @@ static CUresult allocate(const char *name, const struct arguments *a, CUmemoryPo
         uma_valve_not_given(&ticket);
     if (by_pool)
         read_pool(pool);
+    if (r == CUDA_SUCCESS && is_captured(a->captured) && uma_valve_current_device(&device))
+        uma_valve_graphs_read(device);
     return r;
 }
 
@@ -156,25 +191,27 @@ static CUresult allocate_guarded(const char *name, const struct arguments *a, CU
 /* NOLINTBEGIN(readability-non-const-parameter): the driver's own signatures */
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     UMA_VALVE_REAL(cuMemAllocAsync);
-    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .stream = hStream };
+    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .stream = hStream, .captured = hStream };
     return allocate_guarded("cuMemAllocAsync", &a, call_plain);
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     UMA_VALVE_REAL(cuMemAllocAsync_ptsz);
-    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .stream = hStream };
+    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .stream = hStream, .captured = of_thread(hStream) };
     return allocate_guarded("cuMemAllocAsync", &a, call_plain);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
     UMA_VALVE_REAL(cuMemAllocFromPoolAsync);
-    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .pool = pool, .stream = hStream };
+    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .pool = pool, .stream = hStream, .captured = hStream };
     return pool ? allocate_guarded("cuMemAllocFromPoolAsync", &a, call_from_pool) : call_from_pool(&a);
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
     UMA_VALVE_REAL(cuMemAllocFromPoolAsync_ptsz);
-    struct arguments a = { .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .pool = pool, .stream = hStream };
+    struct arguments a = {
+        .real = (void *)real, .dptr = dptr, .bytesize = bytesize, .pool = pool, .stream = hStream, .captured = of_thread(hStream)
+    };
     return pool ? allocate_guarded("cuMemAllocFromPoolAsync", &a, call_from_pool) : call_from_pool(&a);
 }
 /* NOLINTEND(readability-non-const-parameter) */
@@ -204,40 +241,4 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     if (process)
         forget_pool(process, (uint64_t)(uintptr_t)pool); /* it is not asked any more; when it stays, it is noted at its next use */
     UMA_VALVE_FREE(UMA_VALVE_POOL, pool, real(pool));
-}
-
-/* ---- graphs ---- */
-
-static void read_graphs(CUdevice device) {
-    struct uma_valve_process *process = uma_valve_process();
-    uint64_t reserved;
-    if (process && graph_reserved(device, &reserved))
-        (void)set_pool(process, GRAPH_KEY(device), reserved);
-}
-
-/* Nothing is taken yet, but what cannot be had is better refused here, where the program can hear it, than when the graph is launched. */
-CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
-                                CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
-    UMA_VALVE_REAL(cuGraphAddMemAllocNode);
-    struct uma_valve_ticket ticket;
-    CUdevice device;
-    if (uma_valve_inside())
-        return real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
-    uma_valve_enter();
-    if (current_device(&device))
-        read_graphs(device);
-    bool granted = uma_valve_ask("cuGraphAddMemAllocNode", nodeParams ? nodeParams->bytesize : 0, &ticket);
-    CUresult r = granted ? real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams) : CUDA_ERROR_OUT_OF_MEMORY;
-    if (granted)
-        uma_valve_not_given(&ticket);
-    uma_valve_leave();
-    return r;
-}
-
-CUresult cuDeviceGraphMemTrim(CUdevice device) {
-    UMA_VALVE_REAL(cuDeviceGraphMemTrim);
-    CUresult r = real(device);
-    if (r == CUDA_SUCCESS && !uma_valve_inside())
-        read_graphs(device);
-    return r;
 }

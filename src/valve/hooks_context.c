@@ -9,6 +9,9 @@
 /* What must be there for a context, whose size nobody says: a PyTorch process holds 0.69 GiB after first use. */
 #define LEAST ((uint64_t)256 << 20)
 
+/* Of a part of one that is there: enough for the machine to be looked at. */
+#define LEAST_GREEN ((uint64_t)2 << 20)
+
 uint32_t uma_valve_context_number(CUcontext context) {
     uint32_t number = (uint32_t)(uma_valve_mix((uint64_t)(uintptr_t)context) >> 32);
     return !context ? 0 : number ? number : 1;
@@ -82,6 +85,22 @@ static bool is_active(CUdevice device) {
     unsigned flags = 0;
     int active = 1; /* not known: it stays counted */
     return !get || get(device, &flags, &active) != CUDA_SUCCESS || active;
+}
+
+/* A green context shares the primary one, which is made for it where it is not there yet. */
+CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned flags) {
+    UMA_VALVE_REAL(cuGreenCtxCreate);
+    uint64_t bytes = least(phCtx);
+    UMA_VALVE_MAKE("cuGreenCtxCreate", bytes && is_active(dev) ? LEAST_GREEN : bytes, real(phCtx, desc, dev, flags), UMA_VALVE_CONTEXT,
+                   *phCtx, 0);
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
+    UMA_VALVE_REAL(cuGreenCtxDestroy);
+    CUresult r = real(hCtx);
+    if (r == CUDA_SUCCESS && !uma_valve_inside())
+        uma_valve_overhead_end(UMA_VALVE_CONTEXT, (uint64_t)(uintptr_t)hCtx);
+    return r;
 }
 
 static uint64_t primary_key(CUdevice device) {

@@ -36,6 +36,17 @@
     X(cuStreamSynchronize, cuStreamSynchronize, 0)                                                                                         \
     X(cuGraphCreate, cuGraphCreate, 0)                                                                                                     \
     X(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 0)                                                                                   \
+    X(cuGraphAddNode, cuGraphAddNode, 12020)                                                                                               \
+    X(cuGraphAddNode_v2, cuGraphAddNode, 12030)                                                                                            \
+    X(cuGraphUpload, cuGraphUpload, 0)                                                                                                     \
+    X(cuGraphDestroy, cuGraphDestroy, 0)                                                                                                   \
+    X(cuGraphExecDestroy, cuGraphExecDestroy, 0)                                                                                           \
+    X(cuStreamCreate, cuStreamCreate, 0)                                                                                                   \
+    X(cuStreamDestroy_v2, cuStreamDestroy, 0)                                                                                              \
+    X(cuStreamBeginCapture_v2, cuStreamBeginCapture, 0)                                                                                    \
+    X(cuStreamEndCapture, cuStreamEndCapture, 0)                                                                                           \
+    X(cuGreenCtxCreate, cuGreenCtxCreate, 0)                                                                                               \
+    X(cuGreenCtxDestroy, cuGreenCtxDestroy, 0)                                                                                             \
     X(cuGraphInstantiateWithFlags, cuGraphInstantiate, 0)                                                                                  \
     X(cuGraphLaunch, cuGraphLaunch, 0)                                                                                                     \
     X(cuDeviceGraphMemTrim, cuDeviceGraphMemTrim, 0)                                                                                       \

@@ -133,6 +133,7 @@ static bool per_thread(struct api *api) {
     PTSZ(cuMemFreeAsync);
     PTSZ(cuStreamSynchronize);
     PTSZ(cuGraphLaunch);
+    PTSZ(cuGraphUpload);
 #undef PTSZ
     return all_found(api);
 }

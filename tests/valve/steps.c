@@ -165,17 +165,44 @@ static bool step_memory(const struct step *s) {
 
 /* ---- pools and graphs ---- */
 
-static CUresult run_graph(uint64_t size) {
-    CUgraph graph;
-    CUgraphExec exec;
+/* A graph that needs memory, made in one of the ways in which it can be: by the call for it, by the call for any node (of two versions), or out of a stream that is captured. */
+static CUresult make_graph(const char *how, uint64_t size, CUgraph *ret_graph) {
     CUgraphNode node;
-    CUDA_MEM_ALLOC_NODE_PARAMS params = { .bytesize = size };
-    CUresult r = api->cuGraphCreate(&graph, 0);
-    if (r == CUDA_SUCCESS)
-        r = api->cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params);
+    CUstream stream = NULL;
+    CUdeviceptr at;
+    CUgraphNodeParams any = { .type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .of.alloc.bytesize = size };
+    *ret_graph = NULL;
+    if (strcmp(how, "captured") == 0) {
+        CUresult r = api->cuStreamCreate(&stream, 1);
+        r = r == CUDA_SUCCESS ? api->cuStreamBeginCapture_v2(stream, 0) : r;
+        CUresult asked = r == CUDA_SUCCESS ? api->cuMemAllocAsync(&at, size, stream) : r;
+        r = r == CUDA_SUCCESS ? api->cuStreamEndCapture(stream, ret_graph) : r;
+        (void)api->cuStreamDestroy_v2(stream);
+        return r == CUDA_SUCCESS ? asked : r;
+    }
+    CUresult r = api->cuGraphCreate(ret_graph, 0);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (strcmp(how, "node") == 0)
+        return api->cuGraphAddNode(&node, *ret_graph, NULL, 0, &any);
+    if (strcmp(how, "node-v2") == 0)
+        return api->cuGraphAddNode_v2(&node, *ret_graph, NULL, NULL, 0, &any);
+    return api->cuGraphAddMemAllocNode(&node, *ret_graph, NULL, 0, &any.of.alloc);
+}
+
+static CUresult run_graph(const char *how, uint64_t size, bool upload) {
+    CUgraph graph;
+    CUgraphExec exec = NULL;
+    CUresult r = make_graph(how, size, &graph);
     if (r == CUDA_SUCCESS)
         r = api->cuGraphInstantiateWithFlags(&exec, graph, 0);
-    return r == CUDA_SUCCESS ? api->cuGraphLaunch(exec, NULL) : r;
+    if (r == CUDA_SUCCESS)
+        r = upload ? api->cuGraphUpload(exec, NULL) : api->cuGraphLaunch(exec, NULL);
+    if (exec)
+        (void)api->cuGraphExecDestroy(exec);
+    if (graph)
+        (void)api->cuGraphDestroy(graph);
+    return r;
 }
 
 static bool step_pool(const struct step *s) {
@@ -198,7 +225,7 @@ static bool step_pool(const struct step *s) {
     } else if (strcmp(what, "synchronize") == 0)
         answer("%d", api->cuStreamSynchronize(NULL));
     else if (strcmp(what, "graph") == 0)
-        answer("%d", run_graph(s->n[1]));
+        answer("%d", run_graph(s->word[2], s->n[1], strcmp(s->word[3], "upload") == 0));
     else if (strcmp(what, "graph-trim") == 0)
         answer("%d", api->cuDeviceGraphMemTrim((int)s->n[1]));
     else
@@ -233,6 +260,11 @@ static bool step_context(const struct step *s) {
         answer("%d %llu", r, (unsigned long long)(uintptr_t)context);
     } else if (strcmp(what, "release") == 0)
         answer("%d", api->cuDevicePrimaryCtxRelease_v2((int)s->n[1]));
+    else if (strcmp(what, "green") == 0) {
+        r = api->cuGreenCtxCreate((CUgreenCtx *)&context, pointer(1), (int)s->n[1], 1);
+        answer("%d %llu", r, (unsigned long long)(uintptr_t)context);
+    } else if (strcmp(what, "green-destroy") == 0)
+        answer("%d", api->cuGreenCtxDestroy(pointer(s->n[1])));
     else if (strcmp(what, "reset") == 0)
         answer("%d", api->cuDevicePrimaryCtxReset_v2((int)s->n[1]));
     else

@@ -14,6 +14,7 @@ void call_invalid(uint64_t size) {
     CUDA_ARRAY3D_DESCRIPTOR none = { .Width = 0 };
     CUgraphNode node;
     CUDA_MEM_ALLOC_NODE_PARAMS params = { .bytesize = 0 };
+    CUgraphNodeParams any = { .type = CU_GRAPH_NODE_TYPE_MEM_ALLOC };
     const CUresult said[] = {
         api->cuMemAlloc_v2(NULL, size),
         api->cuMemAlloc_v2(&at, 0),
@@ -51,6 +52,12 @@ void call_invalid(uint64_t size) {
         api->cuMipmappedArrayDestroy(NULL),
         api->cuGraphAddMemAllocNode(&node, NULL, NULL, 0, &params),
         api->cuGraphAddMemAllocNode(&node, NULL, NULL, 0, NULL),
+        api->cuGraphAddNode(&node, NULL, NULL, 0, NULL),
+        api->cuGraphAddNode_v2(&node, NULL, NULL, NULL, 0, &any),
+        api->cuGraphLaunch(NULL, NULL),
+        api->cuGraphUpload(NULL, NULL),
+        api->cuGreenCtxCreate(NULL, NULL, 0, 1),
+        api->cuGreenCtxDestroy(NULL),
         api->cuDeviceGraphMemTrim(99),
         api->cuCtxCreate_v2(NULL, 0, 0),
         api->cuCtxCreate_v3(NULL, NULL, 0, 0, 0),

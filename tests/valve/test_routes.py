@@ -75,13 +75,17 @@ def virtual(p):
 
 
 def graphs(p):
+    """Whichever way a graph comes to need memory: it counts when it is launched or uploaded, not sooner and not only at the next call."""
     begin = p.account().used
-    p.do("graph", SIZE)
-    r = p.ask("graph", 2 * GIB)[0]
-    assert r == OUT_OF_MEMORY, r
-    assert p.account().used == begin + SIZE == p.books()[0], (p.account().used, p.books())
-    p.do("graph-trim", 0)
-    assert p.account().used == begin == p.books()[0]
+    for how in ("", "node", "node-v2", "captured"):
+        for step in ("launch", "upload"):
+            p.do("graph", SIZE, how, step)
+            assert p.account().used == begin + SIZE == p.books()[0], (how, step, p.account().used, p.books())
+            r = p.ask("graph", 2 * GIB, how, step)[0]
+            assert r == OUT_OF_MEMORY, (how, step, r)
+            assert p.account().used == begin + SIZE == p.books()[0], (how, step, p.account().used, p.books())
+            p.do("graph-trim", 0)
+            assert p.account().used == begin == p.books()[0], (how, step)
 
 
 def all_calls(route):
@@ -230,6 +234,18 @@ def _():
             p.do("context-destroy", second)
             assert p.account().used == SIZE == p.books()[0], "what cuMemCreate made is of no context"
             assert p.account().overhead == 0
+
+
+@case("a green context is counted as what it takes, and ends")
+def _():
+    with Program(valve=f"ceiling:{GIB},floor:0") as p:
+        p.begin()
+        p.do("take", "cuMemAlloc", 800 * MIB)
+        context = p.do("green", 0)
+        p.do("green-destroy", context)
+        assert (p.account().used, p.account().overhead, p.books()[1]) == (800 * MIB, 0, 0), vars(p.account())
+        p.do("take", "cuMemAlloc", GIB - 800 * MIB)
+        assert p.ask("green", 0)[0] == OUT_OF_MEMORY, "a context where nothing is left"
 
 
 @case("a primary context goes with its last user, or is reset, and with it what it held")

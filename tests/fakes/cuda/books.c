@@ -191,6 +191,7 @@ static void in_child(void) {
     fake_backing_forget();
     fake_contexts_forget();
     fake_pools_forget();
+    fake_graphs_forget();
     fake_mappings_forget();
     (void)pthread_mutex_unlock(&fake_lock);
 }

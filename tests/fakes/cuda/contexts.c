@@ -102,30 +102,54 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
     return CUDA_SUCCESS;
 }
 
+/* What is documented of a device (CUdevice_attribute), as a small one of this generation would say it; what is not here is 0. */
+static const int attributes[] = {
+    [1] = 1024,                                       /* threads of a block */
+    [2] = 1024,                                       /* block, x y z */
+    [3] = 1024,        [4] = 64,    [5] = 2147483647, /* grid, x y z */
+    [6] = 65535,       [7] = 65535, [8] = 49152,      /* shared memory of a block */
+    [9] = 65536,                                      /* constant memory */
+    [10] = 32,                                        /* warp */
+    [11] = 2147483647,                                /* pitch */
+    [12] = 65536,                                     /* registers of a block */
+    [14] = 512,                                       /* alignment of textures */
+    [16] = 48,                                        /* multiprocessors */
+    [19] = 1,                                         /* host memory can be mapped */
+    [31] = 1,                                         /* concurrent kernels */
+    [38] = 25165824,                                  /* level-2 cache */
+    [39] = 1536,                                      /* threads of a multiprocessor */
+    [40] = 2,                                         /* copy engines */
+    [41] = 1,                                         /* unified addresses */
+    [51] = 32,                                        /* alignment of pitched textures */
+    [75] = 12,                                        /* compute capability, 12.1 */
+    [76] = 1,          [78] = 1,                      /* priorities of streams */
+    [81] = 102400,                                    /* shared memory and registers of a multiprocessor */
+    [82] = 65536,      [83] = 1,                      /* managed memory */
+    [89] = 1,                                         /* concurrent managed access */
+    [90] = 1,                                         /* preemption */
+    [95] = 1,                                         /* cooperative launch */
+    [97] = 101376,                                    /* shared memory of a block, opted in */
+    [99] = 1,                                         /* host memory can be registered */
+    [102] = 1,                                        /* virtual memory management, with file descriptors */
+    [103] = 1,         [106] = 24,                    /* blocks of a multiprocessor */
+    [115] = 1,                                        /* pools, with file descriptors */
+    [119] = 1,
+};
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
+    return cuDeviceGetUuid_v2(uuid, dev);
+}
+
 CUresult cuDeviceGetAttribute(int *pi, int attrib, CUdevice dev) {
-    enum { COMPUTE_MAJOR = 75, COMPUTE_MINOR = 76, UNIFIED_ADDRESSING = 41, MEMORY_POOLS = 115, VIRTUAL_MEMORY = 102 };
     FAKE_READY();
-    if (!pi)
+    if (!pi || attrib <= 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (!fake_device_valid(dev))
         return FAKE_INVALID_DEVICE;
-    switch (attrib) {
-    case CU_DEVICE_ATTRIBUTE_INTEGRATED:
-        *pi = fake_cuda_scenario()->integrated;
-        return CUDA_SUCCESS;
-    case COMPUTE_MAJOR:
-        *pi = 12;
-        return CUDA_SUCCESS;
-    case COMPUTE_MINOR:
-    case UNIFIED_ADDRESSING:
-    case MEMORY_POOLS:
-    case VIRTUAL_MEMORY:
-        *pi = 1;
-        return CUDA_SUCCESS;
-    default:
-        *pi = 0;
-        return attrib > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    }
+    *pi = attrib == CU_DEVICE_ATTRIBUTE_INTEGRATED                      ? fake_cuda_scenario()->integrated
+          : (size_t)attrib < sizeof(attributes) / sizeof(attributes[0]) ? attributes[attrib]
+                                                                        : 0;
+    return CUDA_SUCCESS;
 }
 
 /* ---- contexts ---- */
@@ -204,6 +228,22 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
 
 CUresult cuCtxDestroy(CUcontext ctx) {
     return cuCtxDestroy_v2(ctx);
+}
+
+CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned flags) {
+    enum { DEFAULT_STREAM = 1 };
+    FAKE_READY();
+    if (!phCtx || !desc || flags != DEFAULT_STREAM)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake_device_valid(dev))
+        return FAKE_INVALID_DEVICE;
+    CUcontext context = make(dev);
+    *phCtx = context ? (CUgreenCtx)context : *phCtx;
+    return context ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
+    return cuCtxDestroy_v2((CUcontext)hCtx);
 }
 
 CUresult cuCtxGetCurrent(CUcontext *pctx) {

@@ -40,6 +40,8 @@ struct fake_scenario_cuda {
     uint64_t largest;          /* a call for more in one piece finds no such piece; 0: none is too large */
     uint64_t latency_us;       /* of each call that takes memory */
     bool nested;               /* the driver comes back through its own exported names */
+    bool any;                  /* names that are not here have a function, too: it says that it is not supported */
+    char asked[256];           /* a file for what cuGetProcAddress and cuGetExportTable were asked, one a line */
     char report[256];          /* a file for the books at exit, with ".PID" after it */
 };
 const struct fake_scenario_cuda *fake_cuda_scenario(void);
@@ -60,6 +62,7 @@ void fake_backing_forget(void); /* in a child */
 /* In a child of fork(2): what was made before is the parent's. */
 void fake_contexts_forget(void);
 void fake_pools_forget(void);
+void fake_graphs_forget(void);
 void fake_mappings_forget(void);
 
 /* ---- books.c ---- */
@@ -120,6 +123,13 @@ __attribute__((visibility("default"))) CUresult uma_fake_cuGetProcAddress(const 
                                                                           unsigned long long flags, int *symbolStatus);
 extern _Atomic uint64_t fake_calls; /* of entry points that are about memory, contexts and code */
 
+/* ---- unknown.c ---- */
+
+/* A line in the scenario's list of what was asked for. */
+void fake_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A function that says that it is not supported, one for each name; NULL: it is no name of the driver's, or there are too many. */
+void *fake_unknown(const char *symbol);
+
 /* ---- contexts.c ---- */
 
 /* CUDA_SUCCESS when this process may use the driver; counts the call. */
@@ -149,3 +159,8 @@ bool fake_device_valid(CUdevice device);
 void fake_pools_settle(void);
 /* Frees a pointer that a pool gave; false: none did. */
 bool fake_pool_free(CUdeviceptr pointer);
+
+/* ---- graphs.c ---- */
+
+/* The stream is captured, and its graph was told of the bytes: true. */
+bool fake_capture(CUstream stream, uint64_t bytes, CUdeviceptr *ret_pointer);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory in the order of a stream: pools that take from the machine in blocks and give back at the next synchronisation what they need not keep. Streams do their work at once here. Graphs: their
- * memory is taken when they are launched, and kept until it is trimmed.
+ * Memory in the order of a stream: pools that take from the machine in blocks and give back at the next synchronisation what they need not keep. Streams do their work at once here.
  */
 #include "fake.h"
 #include "functions.h"
@@ -29,27 +28,13 @@ struct CUmemPoolHandle_st {
     bool own; /* of cuMemPoolCreate */
 };
 
-struct CUgraph_st {
-    uint64_t bytes;
-};
-
-struct CUgraphExec_st {
-    uint64_t bytes;
-};
-
-struct CUstream_st {
-    int unused;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUmemPoolHandle_st defaults[FAKE_DEVICES_MAX];
 static CUmemoryPool current[FAKE_DEVICES_MAX], created;
-static struct block *graph_blocks[FAKE_DEVICES_MAX];
 
 void fake_pools_forget(void) {
     (void)memset(defaults, 0, sizeof(defaults));
     (void)memset(current, 0, sizeof(current));
-    (void)memset(graph_blocks, 0, sizeof(graph_blocks));
     created = NULL;
     (void)pthread_mutex_init(&lock, NULL);
 }
@@ -154,26 +139,28 @@ static CUresult allocate(CUdeviceptr *dptr, uint64_t size, CUmemoryPool pool) {
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
     FAKE_IN_CONTEXT();
-    (void)hStream;
     if (!dptr || bytesize == 0)
         return CUDA_ERROR_INVALID_VALUE;
+    if (fake_capture(hStream, bytesize, dptr))
+        return CUDA_SUCCESS;
     return allocate(dptr, bytesize, pool_of(fake_context_device(fake_context())));
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-    return cuMemAllocAsync(dptr, bytesize, hStream);
+    return cuMemAllocAsync(dptr, bytesize, hStream ? hStream : CU_STREAM_PER_THREAD);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
     FAKE_IN_CONTEXT();
-    (void)hStream;
     if (!dptr || bytesize == 0 || !pool)
         return CUDA_ERROR_INVALID_VALUE;
+    if (fake_capture(hStream, bytesize, dptr))
+        return CUDA_SUCCESS;
     return allocate(dptr, bytesize, pool);
 }
 
 CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-    return cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream);
+    return cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream ? hStream : CU_STREAM_PER_THREAD);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
@@ -288,136 +275,4 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attr, void *value) {
         pool->threshold = *(uint64_t *)value;
     (void)pthread_mutex_unlock(&lock);
     return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* ---- streams ---- */
-
-CUresult cuStreamCreate(CUstream *phStream, unsigned flags) {
-    FAKE_IN_CONTEXT();
-    if (!phStream || flags > 1)
-        return CUDA_ERROR_INVALID_VALUE;
-    *phStream = calloc(1, sizeof(**phStream));
-    return *phStream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult cuStreamDestroy_v2(CUstream hStream) {
-    FAKE_IN_CONTEXT();
-    if (!hStream)
-        return FAKE_INVALID_HANDLE;
-    free(hStream);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuStreamSynchronize(CUstream hStream) {
-    FAKE_IN_CONTEXT();
-    (void)hStream;
-    fake_pools_settle();
-    return CUDA_SUCCESS;
-}
-
-CUresult cuStreamSynchronize_ptsz(CUstream hStream) {
-    return cuStreamSynchronize(hStream);
-}
-
-/* ---- graphs ---- */
-
-CUresult cuGraphCreate(CUgraph *phGraph, unsigned flags) {
-    FAKE_READY();
-    if (!phGraph || flags != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    *phGraph = calloc(1, sizeof(**phGraph));
-    return *phGraph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult cuGraphDestroy(CUgraph hGraph) {
-    FAKE_READY();
-    free(hGraph);
-    return hGraph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
-                                CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
-    FAKE_READY();
-    if (!phGraphNode || !hGraph || !nodeParams || nodeParams->bytesize == 0 || (numDependencies && !dependencies))
-        return CUDA_ERROR_INVALID_VALUE;
-    hGraph->bytes += nodeParams->bytesize;
-    nodeParams->dptr = fake_new_key(nodeParams->bytesize);
-    *phGraphNode = (CUgraphNode)(uintptr_t)nodeParams->dptr; /* NOLINT(performance-no-int-to-ptr) */
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags) {
-    FAKE_IN_CONTEXT();
-    if (!phGraphExec || !hGraph || flags > 15)
-        return CUDA_ERROR_INVALID_VALUE;
-    *phGraphExec = calloc(1, sizeof(**phGraphExec));
-    if (!*phGraphExec)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    (*phGraphExec)->bytes = hGraph->bytes;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
-    FAKE_READY();
-    free(hGraphExec);
-    return hGraphExec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-static uint64_t graph_bytes(CUdevice device) {
-    uint64_t sum = 0;
-    for (const struct block *b = graph_blocks[device]; b; b = b->next)
-        sum += b->backing.size;
-    return sum;
-}
-
-/* Graphs of a device share its memory for graphs: it grows to what the largest of them needs. */
-CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
-    FAKE_IN_CONTEXT();
-    (void)hStream;
-    if (!hGraphExec)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUdevice device = fake_context_device(fake_context());
-    (void)pthread_mutex_lock(&lock);
-    uint64_t have = graph_bytes(device), size = hGraphExec->bytes > have ? hGraphExec->bytes - have : 0;
-    struct block *block = size && fake_gate(size) == CUDA_SUCCESS ? calloc(1, sizeof(*block)) : NULL;
-    bool got = size == 0 || (block && fake_backing_take(size, &block->backing));
-    if (block && got) {
-        block->next = graph_blocks[device];
-        graph_blocks[device] = block;
-        fake_count(FAKE_KIND_GRAPH, (int64_t)size);
-    } else
-        free(block);
-    (void)pthread_mutex_unlock(&lock);
-    return got ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
-    return cuGraphLaunch(hGraphExec, hStream);
-}
-
-CUresult cuDeviceGraphMemTrim(CUdevice device) {
-    FAKE_READY();
-    if (!fake_device_valid(device))
-        return FAKE_INVALID_DEVICE;
-    (void)pthread_mutex_lock(&lock);
-    for (struct block *b; (b = graph_blocks[device]);) {
-        graph_blocks[device] = b->next;
-        fake_count(FAKE_KIND_GRAPH, -(int64_t)b->backing.size);
-        fake_backing_give(&b->backing);
-        free(b);
-    }
-    (void)pthread_mutex_unlock(&lock);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attr, void *value) {
-    FAKE_READY();
-    if (!value || attr < 0 || attr > 3)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!fake_device_valid(device))
-        return FAKE_INVALID_DEVICE;
-    (void)pthread_mutex_lock(&lock);
-    *(uint64_t *)value = graph_bytes(device);
-    (void)pthread_mutex_unlock(&lock);
-    return CUDA_SUCCESS;
 }

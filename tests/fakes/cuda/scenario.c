@@ -37,6 +37,10 @@ static bool word(const char *key, const char *value) {
     static const char *const memories[] = { "count", "ring", "device" };
     if (strcmp(key, "nested") == 0)
         return scenario.nested = true;
+    if (strcmp(key, "any") == 0)
+        return scenario.any = true;
+    if (strcmp(key, "asked") == 0)
+        return snprintf(scenario.asked, sizeof(scenario.asked), "%s", value) < (int)sizeof(scenario.asked);
     if (strcmp(key, "report") == 0)
         return snprintf(scenario.report, sizeof(scenario.report), "%s", value) < (int)sizeof(scenario.report);
     if (strcmp(key, "memory") != 0)
