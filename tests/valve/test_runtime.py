@@ -12,33 +12,14 @@ import subprocess
 import sys
 import tempfile
 
+from cuda import compiler, entries, toolkit, version_of
 from program import GIB, LIBRARIES, MIB, SCENARIOS, VALVE, Skip, case, run
 
 SOURCE = os.environ["UMA_VALVE_RUNTIME"]
-ENTRIES = os.environ["UMA_VALVE_ENTRIES"]
 # calls of CUDA that the runtime makes for its own cudaMalloc, cudaMallocAsync, cudaHostAlloc, cudaMemGetInfo: what must not pass the valve by, whatever else a runtime does not use any more
 NEEDED = {"cuGetProcAddress", "cuMemAlloc", "cuMemFree", "cuMemAllocPitch", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemFreeHost", "cuMemAllocAsync", "cuMemFreeAsync", "cuMemAllocFromPoolAsync",
           "cuArray3DCreate", "cuMemGetInfo", "cuDeviceTotalMem", "cuDevicePrimaryCtxRetain", "cuLibraryLoadData", "cuGraphAddMemAllocNode", "cuGraphAddNode", "cuGraphLaunch"}
 INSUFFICIENT_DRIVER = 35
-
-
-def toolkit():
-    for folder in filter(None, (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")):
-        if os.path.exists(os.path.join(folder, "include", "cuda_runtime_api.h")):
-            return folder
-    raise Skip("no CUDA toolkit is installed")
-
-
-def version_of(folder):
-    with open(os.path.join(folder, "include", "cuda.h"), encoding="utf-8", errors="replace") as f:
-        return int(re.search(r"#define CUDA_VERSION (\d+)", f.read()).group(1))
-
-
-def compiler():
-    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if not found:
-        raise Skip("no C compiler")
-    return found
 
 
 def build(folder, how, to):
@@ -55,15 +36,6 @@ def start(command, valve=f"ceiling:{GIB},floor:0", fake="", libraries=LIBRARIES,
     if valve is not None:
         env |= {"UMACTL_VALVE": valve, "LD_PRELOAD": VALVE}
     return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-
-
-def entries():
-    """Name without suffix: [(version since, per-thread)] of the valve's table."""
-    table = {}
-    with open(ENTRIES, encoding="utf-8") as f:
-        for base, since, per_thread in re.findall(r"X\(cu\w+, (\w+), (\d+), (true|false)\)", f.read()):
-            table.setdefault(base, []).append((int(since), per_thread == "true"))
-    return table
 
 
 def run_runtime(folder, program, work, **more):
