@@ -22,7 +22,11 @@ static int read_live(const struct uma_page_cache_request *request, struct uma_ca
 int uma_cache_listing_read(const struct uma_common_options *common, const struct uma_page_cache_request *request,
                            struct uma_cache_listing *ret_listing, struct uma_error *err) {
     struct uma_cache_listing listing = { .recorded = common->from || common->root };
+    struct uma_claims claims;
+    uma_command_claims_read("cache", common, &claims);
     int r = uma_command_snapshot_take(common, LISTING_READS | (listing.recorded ? UMA_READ_PAGE_CACHE : 0), &listing.snapshot, err);
+    uint64_t reserved = r < 0 ? 0 : uma_command_reserved(&claims, &listing.snapshot);
+    uma_claims_done(&claims);
     if (r < 0)
         return r;
     if (!listing.recorded)
@@ -31,7 +35,7 @@ int uma_cache_listing_read(const struct uma_common_options *common, const struct
         r = uma_error_text(err, ENODATA, "%s: holds no list of cached files, which `umactl snapshot` records",
                            common->from ? common->from : common->root);
     if (r >= 0)
-        r = uma_account_build(&listing.snapshot, 0, &listing.account, err); /* 0: there is no register of reservations yet */
+        r = uma_account_build(&listing.snapshot, reserved, &listing.account, err);
     if (r < 0) {
         uma_cache_listing_done(&listing);
         return r;

@@ -2,6 +2,7 @@
 #include "cmd/command.h"
 
 #include "base/write.h"
+#include "job/claim.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -63,6 +64,28 @@ int uma_command_usage_error(const struct uma_command *command, const char *forma
     tell(command->name, err.text);
     (void)fprintf(stderr, "umactl %s: `umactl %s --help` lists the options\n", command->name, command->name);
     return UMA_EXIT_USAGE;
+}
+
+/* ---- reservations ------------------------------------------------------------------------------------------- */
+
+void uma_command_claims_read(const char *command, const struct uma_common_options *options, struct uma_claims *ret_claims) {
+    static bool told;
+    *ret_claims = (struct uma_claims){ 0 };
+    if (options->from || (options->root && strcmp(options->root, "/") != 0))
+        return;
+    uma_claims_read(uma_claims_folder(), ret_claims);
+    if (!ret_claims->n_passed_over || told)
+        return;
+    struct uma_error err = { 0 };
+    (void)uma_error_text(&err, EUCLEAN, "%s/%s is passed over, with what it may say of reservations: %s", uma_claims_folder(),
+                         ret_claims->passed_over, ret_claims->why);
+    tell(command, err.text);
+    told = true;
+}
+
+uint64_t uma_command_reserved(const struct uma_claims *claims, const struct uma_snapshot *snapshot) {
+    struct uma_u64 total = snapshot->meminfo.mem_total;
+    return uma_claims_unspent(claims, uma_usable(total.validity) ? total.value : UINT64_MAX);
 }
 
 /* ---- options ------------------------------------------------------------------------------------------------ */

@@ -241,10 +241,14 @@ static int budget_find(struct uma_plan_request *request, struct uma_plan_answer 
         return 0;
     struct uma_snapshot snapshot;
     struct uma_account account = { 0 };
+    struct uma_claims claims;
+    uma_command_claims_read("plan", &request->common, &claims);
     int r = uma_command_snapshot_take(&request->common, PLAN_READS, &snapshot, err);
+    uint64_t reserved = r < 0 ? 0 : uma_command_reserved(&claims, &snapshot);
+    uma_claims_done(&claims);
     if (r < 0)
         return r;
-    r = uma_account_build(&snapshot, 0, &account, err); /* 0: there is no register of reservations yet */
+    r = uma_account_build(&snapshot, reserved, &account, err);
     if (r >= 0) {
         answer->now = account.headroom.now;
         answer->reclaimable = account.headroom.reclaimable_cache;

@@ -65,8 +65,8 @@ static void look_done(struct look *look) {
     uma_snapshot_done(&look->snapshot);
 }
 
-static int look_judge(struct look *look, const struct uma_requirement *need, struct uma_error *err) {
-    int r = uma_account_build(&look->snapshot, 0, &look->account, err); /* 0: there is no register of reservations yet */
+static int look_judge(struct look *look, const struct uma_claims *claims, const struct uma_requirement *need, struct uma_error *err) {
+    int r = uma_account_build(&look->snapshot, uma_command_reserved(claims, &look->snapshot), &look->account, err);
     if (r < 0)
         return r;
     const struct uma_headroom *h = &look->account.headroom;
@@ -133,6 +133,12 @@ static void bytes_text(struct uma_text *text, const struct options *options, con
         uma_text_append(text, ", ");
         uma_text_bytes(text, options->need.bytes - budget.value);
         uma_text_append(text, " short");
+    }
+    struct uma_u64 reserved = look->account.headroom.reserved;
+    if (uma_usable(reserved.validity) && reserved.value) {
+        uma_text_append(text, " (");
+        uma_text_bytes(text, reserved.value);
+        uma_text_append(text, " are reserved by running jobs and not taken yet)");
     }
 }
 
@@ -296,9 +302,12 @@ static int wait_for_it(const struct options *options, struct uma_observer *obser
     for (;;) {
         uma_account_done(&look->account);
         look->account = (struct uma_account){ 0 };
+        struct uma_claims claims;
+        uma_command_claims_read("require", &options->common, &claims);
         int r = uma_observer_read(observer, REQUIRE_READS, &look->snapshot, err);
         if (r >= 0)
-            r = look_judge(look, &options->need, err);
+            r = look_judge(look, &claims, &options->need, err);
+        uma_claims_done(&claims);
         if (r < 0)
             return r;
         *ret_waited = elapsed(start);
@@ -347,8 +356,9 @@ static int require_from(const struct options *options) {
     struct look look = { 0 };
     if (uma_command_snapshot_take(&options->common, REQUIRE_READS, &look.snapshot, &err) < 0)
         return uma_command_fail("require", UMA_EXIT_UNKNOWN, &err);
-    int status =
-        look_judge(&look, &options->need, &err) < 0 ? uma_command_fail("require", UMA_EXIT_UNKNOWN, &err) : answer(options, &look, 0);
+    const struct uma_claims none = { 0 };
+    int status = look_judge(&look, &none, &options->need, &err) < 0 ? uma_command_fail("require", UMA_EXIT_UNKNOWN, &err)
+                                                                    : answer(options, &look, 0);
     look_done(&look);
     return status;
 }

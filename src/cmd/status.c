@@ -48,15 +48,15 @@ static void on_stop(int signal_number) {
 }
 
 static void make_text(struct uma_text *text, const struct options *options, const struct uma_snapshot *snapshot,
-                      const struct uma_account *account) {
+                      const struct uma_account *account, const struct uma_claims *claims) {
     if (options->common.json) {
         struct uma_json json = { .text = text, .compact = options->watch };
-        uma_status_json(&json, snapshot, account);
+        uma_status_json(&json, snapshot, account, claims);
         return;
     }
     struct uma_status_style style = uma_status_style_of(STDOUT_FILENO);
     style.all = options->all;
-    uma_status_text(text, snapshot, account, &style);
+    uma_status_text(text, snapshot, account, claims, &style);
 }
 
 static bool cache_starves(const struct uma_account *account) {
@@ -70,24 +70,25 @@ static bool cache_starves(const struct uma_account *account) {
  * Which models fill the cache is asked only when the cache is a problem: at any other moment nobody pays for it. `observer`: NULL for a saved snapshot, which
  * has what it has. `cache`: what was found before, for a status that is shown again.
  */
-static int account_of(struct uma_observer *observer, struct uma_status_cache *cache, struct uma_snapshot *snapshot,
+static int account_of(struct uma_observer *observer, struct uma_status_cache *cache, struct uma_snapshot *snapshot, uint64_t reserved,
                       struct uma_account *ret_account, struct uma_error *err) {
-    int r = uma_account_build(snapshot, 0, ret_account, err); /* 0: there is no register of reservations yet */
+    int r = uma_account_build(snapshot, reserved, ret_account, err);
     if (r < 0 || !observer || !cache_starves(ret_account))
         return r;
     uma_account_done(ret_account);
     r = uma_status_cache_read(cache, observer, PAGE_CACHE_SECONDS, uma_monotonic_ns(), snapshot, err);
-    return r < 0 ? r : uma_account_build(snapshot, 0, ret_account, err);
+    return r < 0 ? r : uma_account_build(snapshot, reserved, ret_account, err);
 }
 
 /* Account and render one snapshot. *ret_known: whether MemTotal was there. */
 static int render(const struct options *options, struct uma_observer *observer, struct uma_status_cache *cache,
-                  struct uma_snapshot *snapshot, struct uma_text *text, bool *ret_known, struct uma_error *err) {
+                  struct uma_snapshot *snapshot, const struct uma_claims *claims, struct uma_text *text, bool *ret_known,
+                  struct uma_error *err) {
     struct uma_account account;
-    int r = account_of(observer, cache, snapshot, &account, err);
+    int r = account_of(observer, cache, snapshot, uma_command_reserved(claims, snapshot), &account, err);
     if (r < 0)
         return r;
-    make_text(text, options, snapshot, &account);
+    make_text(text, options, snapshot, &account, claims);
     *ret_known = uma_usable(account.headroom.total.validity);
     uma_account_done(&account);
     return 0;
@@ -98,7 +99,8 @@ static int render_file(const struct options *options, struct uma_text *text, boo
     int r = uma_command_snapshot_take(&options->common, UMA_READ_ALL, &snapshot, err);
     if (r < 0)
         return r;
-    r = render(options, NULL, NULL, &snapshot, text, ret_known, err);
+    const struct uma_claims none = { 0 };
+    r = render(options, NULL, NULL, &snapshot, &none, text, ret_known, err);
     uma_snapshot_done(&snapshot);
     return r;
 }
@@ -115,9 +117,12 @@ static int render_machine(const struct options *options, struct uma_text *text, 
     if (r < 0)
         (void)uma_error_set(err, -r, "taking a snapshot");
     else {
+        struct uma_claims claims;
+        uma_command_claims_read("status", &options->common, &claims);
         r = uma_observer_read(observer, UMA_READ_ALL, &snapshot, err);
         if (r >= 0)
-            r = render(options, observer, &cache, &snapshot, text, ret_known, err);
+            r = render(options, observer, &cache, &snapshot, &claims, text, ret_known, err);
+        uma_claims_done(&claims);
         uma_status_cache_done(&cache);
         uma_snapshot_done(&snapshot);
     }
@@ -172,9 +177,12 @@ static int watch_loop(const struct options *options, struct uma_observer *observ
     for (bool first = true; !stop_asked; first = false) {
         struct uma_error err = { 0 };
         _cleanup_text_ struct uma_text text = { 0 }, out = { 0 };
+        struct uma_claims claims;
+        uma_command_claims_read("status", &options->common, &claims);
         int r = uma_observer_read(observer, UMA_READ_ALL, snapshot, &err);
         if (r >= 0)
-            r = render(options, observer, cache, snapshot, &text, &known, &err);
+            r = render(options, observer, cache, snapshot, &claims, &text, &known, &err);
+        uma_claims_done(&claims);
         if (r < 0)
             return uma_command_fail("status", UMA_EXIT_UNKNOWN, &err);
         if (terminal)

@@ -7,6 +7,7 @@
 
 #include "base/json_write.h"
 #include "base/text.h"
+#include "job/claims.h"
 #include "uma.h"
 
 struct uma_status_style {
@@ -21,9 +22,14 @@ struct uma_status_style {
 struct uma_status_style uma_status_style_of(int fd);
 
 void uma_status_text(struct uma_text *text, const struct uma_snapshot *snapshot, const struct uma_account *account,
-                     const struct uma_status_style *style);
+                     const struct uma_claims *claims, const struct uma_status_style *style);
 /* The whole document, schema umactl.status/1. */
-void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot, const struct uma_account *account);
+void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot, const struct uma_account *account,
+                     const struct uma_claims *claims);
+
+/* What running jobs have reserved, largest first, at most `most` of them; nothing where there is none. */
+void uma_status_reservations(struct uma_text *text, const struct uma_claims *claims, const struct uma_status_style *style, size_t most);
+void uma_reservations_json(struct uma_json *json, const struct uma_claims *claims);
 
 /* The parts that other documents share. */
 void uma_holders_json(struct uma_json *json, const char *key, const struct uma_account *account);

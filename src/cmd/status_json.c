@@ -211,7 +211,8 @@ static void problems_json(struct uma_json *json, const struct uma_account *accou
     uma_json_end_array(json);
 }
 
-void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot, const struct uma_account *account) {
+void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot, const struct uma_account *account,
+                     const struct uma_claims *claims) {
     uma_json_begin_object(json, NULL, false);
     uma_json_string(json, "schema", "umactl.status/1");
     uma_json_time(json, "time", snapshot->time_ns);
@@ -225,5 +226,6 @@ void uma_status_json(struct uma_json *json, const struct uma_snapshot *snapshot,
     problems_json(json, account);
     gpus_json(json, snapshot);
     pressure_json(json, &snapshot->memory_pressure);
+    uma_reservations_json(json, claims);
     uma_json_end_object(json);
 }

@@ -40,6 +40,7 @@ struct page {
     struct uma_text *text;
     const struct uma_snapshot *snapshot;
     const struct uma_account *account;
+    const struct uma_claims *claims;
     const struct uma_status_style *style;
     const struct fold *fold;
     bool complete; /* nothing is folded, no list cut */
@@ -425,6 +426,10 @@ static void problems(const struct page *p) {
 
 static void page(const struct page *p) {
     budget(p);
+    if (p->claims->n > 0) {
+        gap(p);
+        uma_status_reservations(p->text, p->claims, p->style, p->fold->holders);
+    }
     ledger(p);
     holders(p);
     views(p);
@@ -466,8 +471,8 @@ static void fold_to_fit(struct page *p, struct uma_text *text) {
 }
 
 void uma_status_text(struct uma_text *text, const struct uma_snapshot *snapshot, const struct uma_account *account,
-                     const struct uma_status_style *style) {
-    struct page p = { NULL, snapshot, account, style, &everything, style->all || style->rows == 0 };
+                     const struct uma_claims *claims, const struct uma_status_style *style) {
+    struct page p = { NULL, snapshot, account, claims, style, &everything, style->all || style->rows == 0 };
     _cleanup_text_ struct uma_text attempt = { 0 };
     if (p.complete)
         (void)fits(&p, &everything, &attempt);

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "base/values.h"
 #include "job/summary.h"
+#include "valve/reservations.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -59,6 +60,8 @@ void uma_shm_list_read(struct uma_shm_list *ret_list) {
         struct stat st;
         if (d->d_name[0] == '.' || fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
+        if (strncmp(d->d_name, UMA_RESERVATIONS_NAME, strlen(UMA_RESERVATIONS_NAME)) == 0)
+            continue; /* umactl's own, which a run inside the job may have made */
         if (list.n == room) {
             room = room ? room * 2 : 64;
             void *bigger = room <= SHM_FILES_MAX ? reallocarray(list.list, room, sizeof(*list.list)) : NULL;

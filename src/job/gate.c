@@ -141,6 +141,12 @@ void uma_gate_explain(const struct uma_gate *gate, const struct uma_account *acc
     uma_text_append(text, ": ");
     uma_text_bytes(text, gate->missing);
     uma_text_append(text, " short\n");
+    struct uma_u64 reserved = account->headroom.reserved;
+    if (uma_usable(reserved.validity) && reserved.value) {
+        uma_text_append(text, "  running jobs have reserved ");
+        uma_text_bytes(text, reserved.value);
+        uma_text_append(text, " that they have not taken yet (umactl status shows whose)\n");
+    }
     if (account->n_holders)
         uma_text_append(text, "held by\n");
     for (size_t i = 0; i < account->n_holders && i < HOLDERS_SHOWN; i++)

@@ -17,15 +17,9 @@
 static int look(struct uma_job *job, struct uma_error *err) {
     uma_account_done(&job->account);
     job->account = (struct uma_account){ 0 };
+    uma_job_claims_read(job);
     int r = uma_observer_read(job->observer, UMA_READ_ALL, &job->before, err);
-    if (r < 0)
-        return r;
-    struct uma_account account;
-    r = uma_account_build(&job->before, 0, &account, err);
-    if (r < 0)
-        return r;
-    job->account = account;
-    return 0;
+    return r < 0 ? r : uma_job_account_build(job, uma_job_reserved_by_others(job), err);
 }
 
 static void say(const struct uma_gate *gate, const struct uma_account *account, const char *before) {
@@ -120,7 +114,7 @@ int uma_job_gate(struct uma_job *job) {
             job->run.verdict = "no need given";
             return 0;
         }
-        uma_gate_decide(&job->account, options->need, &gate);
+        uma_job_gate_decide(job, &gate);
         waited = (double)(uma_monotonic_ns() - start) / 1e9;
         if (gate.verdict != UMA_GATE_REFUSED || gate.never || !options->has_wait || waited >= options->wait)
             break;

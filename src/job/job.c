@@ -2,6 +2,7 @@
 #include "job/job.h"
 
 #include "base/units.h"
+#include "job/claim.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -117,6 +118,7 @@ static void prepare_preloaded(struct uma_job *job) {
     struct uma_u64 total = job->before.meminfo.mem_total;
     if (uma_job_valve_wanted(&o->valve, &job->before, o->observe.root != NULL))
         job->valve = uma_job_valve_prepare(&o->valve, uma_usable(total.validity) ? total.value : 0, &job->environment);
+    uma_job_claim_tell(job);
 }
 
 static int launch(struct uma_job *job) {
@@ -188,6 +190,7 @@ static void watch_and_finish(struct uma_job *job) {
     uma_watch_save(&job->watch, true);
     if (uma_job_supervise(job, &err) < 0)
         uma_job_tell("%s; the job ran without samples", err.text);
+    job->claim = uma_claim_close(job->claim); /* what it leaves behind it has taken already */
     uma_job_finish(job);
 }
 
@@ -205,6 +208,8 @@ static void cleanup(struct uma_job *job) {
         uma_csv_close(job->watch.samples);
     uma_run_folder_close(&job->folder);
     uma_terminal_close(&job->terminal);
+    job->claim = uma_claim_close(job->claim);
+    uma_claims_done(&job->claims);
     uma_account_done(&job->account);
     uma_snapshot_done(&job->before);
     (void)uma_observer_close(job->observer);

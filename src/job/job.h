@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "job/claims.h"
 #include "job/job_environment.h"
 #include "job/launch.h"
 #include "job/load_window.h"
@@ -64,6 +65,9 @@ struct uma_job {
     struct uma_load_window *load;
     struct uma_job_valve *valve;
     struct uma_job_environment environment;
+    struct uma_claims claims; /* of the running jobs, as they were before the machine was read */
+    struct uma_claim *claim;  /* this job's; NULL: none */
+    bool passed_over_told;
     /* how the job ended */
     bool ended;
     int wait_status;
@@ -77,6 +81,16 @@ int uma_job_run(const struct uma_job_options *options);
 
 /* gate_wait.c: 0 when the job may start, else the exit status. Messages are on stderr. Fills job->before and job->account. */
 int uma_job_gate(struct uma_job *job);
+struct uma_gate;
+/* gate_claim.c: what running jobs have reserved, read before the machine; what of it others have still to take; the account with so much reserved. */
+void uma_job_claims_read(struct uma_job *job);
+uint64_t uma_job_reserved_by_others(const struct uma_job *job);
+int uma_job_account_build(struct uma_job *job, uint64_t reserved, struct uma_error *err);
+/* May it start? If so, what it needs is claimed for it in the same step, or it was told why that cannot be. */
+void uma_job_gate_decide(struct uma_job *job, struct uma_gate *ret_gate);
+/* The claim's number into the job's environment; what the job has taken of it into the register. */
+void uma_job_claim_tell(struct uma_job *job);
+void uma_job_claim_update(struct uma_job *job);
 /* supervise.c: until the job has ended. */
 int uma_job_supervise(struct uma_job *job, struct uma_error *err);
 /* Reap what came to the subreaper, but never the GPU probe, which is its observer's. */

@@ -101,6 +101,7 @@ static void on_timer(struct uma_job *job, uint64_t expirations, uint64_t *to_sam
     }
     *to_sample = LOOKS_PER_SAMPLE;
     uma_watch_sample(&job->watch);
+    uma_job_claim_update(job);
 }
 
 int uma_job_supervise(struct uma_job *job, struct uma_error *err) {

@@ -257,6 +257,19 @@ void uma_job_valve_check(struct uma_job_valve *valve, struct uma_watch *watch) {
     record(valve->account, &watch->run->valve);
 }
 
+struct uma_u64 uma_job_valve_taken(const struct uma_job_valve *valve) {
+    if (!valve)
+        return (struct uma_u64){ 0 };
+    const struct uma_valve_account *account = valve->account;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < UMA_VALVE_SLOTS && i < atomic_load(&account->n_slots); i++) {
+        const struct uma_valve_slot *slot = &account->slots[i];
+        uint64_t used = atomic_load(&slot->used), not_yet = atomic_load(&slot->under_way) + atomic_load(&slot->untouched);
+        sum += atomic_load(&slot->overhead) + (used > not_yet ? used - not_yet : 0);
+    }
+    return (struct uma_u64){ sum, UMA_KNOWN };
+}
+
 struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma_watch *watch) {
     if (!valve)
         return NULL;

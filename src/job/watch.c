@@ -2,6 +2,8 @@
 #include "job/watch.h"
 
 #include "base/units.h"
+#include "job/claim.h"
+#include "job/claims.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -122,6 +124,17 @@ static void sample_tree(struct uma_watch *watch, struct uma_sample *sample) {
         raise_peak(&run->peak_process_rss, list[i].rss_peak);
 }
 
+/* What a new job could have is without what all running jobs, this one too, have still to take. */
+static uint64_t reserved(const struct uma_watch *watch) {
+    struct uma_claims claims = { 0 };
+    struct uma_u64 total = watch->snapshot.meminfo.mem_total;
+    if (!watch->run->root)
+        uma_claims_read(uma_claims_folder(), &claims);
+    uint64_t bytes = uma_claims_unspent(&claims, uma_usable(total.validity) ? total.value : UINT64_MAX);
+    uma_claims_done(&claims);
+    return bytes;
+}
+
 static void sample_pool(struct uma_watch *watch, struct uma_sample *sample) {
     struct uma_account account;
     if (!watch->snapshot.arena || uma_observer_read(watch->observer, UMA_READ_MEMORY, &watch->snapshot, NULL) < 0)
@@ -142,7 +155,7 @@ static void sample_pool(struct uma_watch *watch, struct uma_sample *sample) {
             uma_sample_set(sample, UMA_COL_POOL_MAJOR_FAULTS, (double)faults.value - watch->major_faults.value);
         watch->major_faults = (struct uma_f64){ (double)faults.value, UMA_KNOWN };
     }
-    if (uma_account_build(&watch->snapshot, 0, &account, NULL) >= 0) {
+    if (uma_account_build(&watch->snapshot, reserved(watch), &account, NULL) >= 0) {
         struct uma_u64 budget = account.headroom.budget;
         uma_sample_set_u64(sample, UMA_COL_POOL_BUDGET, budget);
         uma_sample_set_u64(sample, UMA_COL_POOL_BUDGET_MIN, budget);
@@ -155,6 +168,7 @@ static void sample_gpu(struct uma_watch *watch, struct uma_sample *sample) {
     struct uma_gpu_reading *g = &watch->reading;
     struct uma_run *run = watch->run;
     uma_gpu_watch_latest(watch->gpu, g);
+    watch->last_gpu = (struct uma_u64){ 0 };
     uma_sample_set_f64(sample, UMA_COL_BOARD_CELSIUS, g->board_celsius);
     uma_range_add(&run->board_celsius, g->board_celsius);
     uma_sample_set_f64(sample, UMA_COL_GPU_AGE, uma_gpu_reading_age(g, sample->time_ns));
@@ -184,6 +198,7 @@ static void sample_gpu(struct uma_watch *watch, struct uma_sample *sample) {
         bytes += g->users[i].bytes.value;
     }
     uma_sample_set(sample, UMA_COL_JOB_GPU, (double)bytes);
+    watch->last_gpu = (struct uma_u64){ bytes, UMA_KNOWN };
     raise_peak(&run->peak_gpu, (struct uma_u64){ bytes, UMA_KNOWN });
 }
 

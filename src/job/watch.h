@@ -25,6 +25,7 @@ struct uma_watch {
     struct uma_detector detector;
     struct uma_gpu_reading reading;
     struct uma_tree_reading last_tree;
+    struct uma_u64 last_gpu; /* bytes of the job, as the driver's list of processes says */
 
     double row_seconds;
     struct uma_sample row;

@@ -113,6 +113,7 @@ static void clear(struct uma_valve_slot *slot) {
     atomic_store(&slot->used, 0);
     atomic_store(&slot->overhead, 0);
     atomic_store(&slot->under_way, 0);
+    atomic_store(&slot->untouched, 0);
     atomic_store(&slot->refused, 0);
 }
 

@@ -39,7 +39,8 @@ struct uma_valve_slot {
     char name[16];               /* comm; hostile text */
     _Atomic uint64_t
         stack; /* where its stack begins (field 28), which is another after execve(2): what it had went with the old program; 0: not to be seen */
-    uint8_t reserved[56];
+    _Atomic uint64_t untouched; /* of `used`: managed memory, which leaves the machine page by page as it is touched, and may not have */
+    uint8_t rest[48];
 };
 
 enum uma_valve_event_kind {
@@ -65,7 +66,6 @@ struct uma_valve_account {
     uint64_t size;                    /* of this struct: both ends are of one build */
     _Atomic uint64_t ceiling;         /* bytes that the job may have, or UMA_VALVE_NONE */
     _Atomic uint64_t floor;           /* bytes of MemAvailable that stay with the machine; 0: none */
-    _Atomic uint64_t reserved;        /* bytes that other jobs have declared and not taken yet */
     _Atomic uint32_t n_slots;         /* no slot at or above this was ever used */
     _Atomic uint32_t helper;          /* not 0: somebody watches `wanted` and makes room */
     _Atomic uint32_t asked, answered; /* the helper answers the question `asked` when `answered` says the same; futex words */

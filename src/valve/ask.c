@@ -128,6 +128,7 @@ static void raise_event(struct uma_valve_process *process, enum uma_valve_event_
 
 static void look(struct uma_valve_process *process, struct uma_valve_question *q) {
     struct uma_valve_reading machine;
+    q->reserved = uma_valve_reserved(&process->reserved); /* before the machine: see there */
     q->known = uma_valve_process_read(process, &machine);
     if (!q->known)
         return;
@@ -136,7 +137,6 @@ static void look(struct uma_valve_process *process, struct uma_valve_question *q
     q->free = machine.free;
     q->under_way = under_way > q->size ? under_way - q->size : 0; /* this call's are in it */
     q->floor = atomic_load_explicit(&process->account->floor, memory_order_relaxed);
-    q->reserved = atomic_load_explicit(&process->account->reserved, memory_order_relaxed);
 }
 
 static uint64_t make_room(struct uma_valve_process *process, struct uma_valve_question *q) {
@@ -214,8 +214,13 @@ void uma_valve_given(struct uma_valve_ticket *ticket, enum uma_valve_kind kind, 
     struct uma_valve_process *process = ticket->process;
     if (!process)
         return;
-    struct uma_valve_holding holding = { .key = key, .size = given, .context = context, .kind = (uint16_t)kind, .users = 1 };
+    bool managed = kind == UMA_VALVE_MANAGED;
+    struct uma_valve_holding holding = {
+        .key = key, .size = given, .context = context, .kind = (uint16_t)(managed ? UMA_VALVE_DEVICE : kind), .users = 1, .other = managed
+    };
     uint64_t before = 0;
+    if (managed)
+        (void)atomic_fetch_add(&process->slot->untouched, given);
     uma_valve_account_taken(process->slot, ticket->size, given);
     if (!uma_valve_held_put(process->held, &holding, &before))
         before = given; /* its free would not be known: better not counted than counted for good */
@@ -242,6 +247,8 @@ void uma_valve_freed(const struct uma_valve_holding *holding) {
     if (!process)
         return;
     (void)atomic_fetch_add_explicit(&process->calls_begun, 1, memory_order_relaxed);
+    if (holding->kind == UMA_VALVE_DEVICE && holding->other)
+        (void)atomic_fetch_sub(&process->slot->untouched, holding->size);
     uma_valve_account_give_back(process->slot, holding->size);
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum uma_valve_kind {
-    UMA_VALVE_DEVICE = 1, /* cuMemAlloc*, cuMemAllocManaged: CUdeviceptr */
+    UMA_VALVE_DEVICE = 1, /* cuMemAlloc*, cuMemAllocManaged: CUdeviceptr; `other` is not 0 for managed memory */
     UMA_VALVE_HOST,       /* cuMemAllocHost, cuMemHostAlloc: void * */
     UMA_VALVE_HANDLE,     /* cuMemCreate: CUmemGenericAllocationHandle; goes when it has no reference and no mapping any more */
     UMA_VALVE_MAPPING,    /* cuMemMap: CUdeviceptr; `other` is the handle */
@@ -25,12 +25,13 @@ enum uma_valve_kind {
     UMA_VALVE_MODULE,     /* cuModuleLoad* */
     UMA_VALVE_LIBRARY,    /* cuLibraryLoad* */
     UMA_VALVE_KINDS,
+    UMA_VALVE_MANAGED, /* cuMemAllocManaged, for ask.h alone: it is held as DEVICE, with `other` not 0 */
 };
 
 struct uma_valve_holding {
     uint64_t key;     /* pointer or handle; never 0 */
     uint64_t size;    /* bytes */
-    uint64_t other;   /* MAPPING: the handle; otherwise 0 */
+    uint64_t other;   /* MAPPING: the handle; DEVICE: is it managed? otherwise 0 */
     uint32_t context; /* a number of the context that it goes with; 0: of none */
     uint16_t kind;    /* enum uma_valve_kind */
     uint16_t users;   /* HANDLE: references and mappings */

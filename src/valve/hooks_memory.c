@@ -32,7 +32,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned flags) {
     UMA_VALVE_REAL(cuMemAllocManaged);
-    UMA_VALVE_TAKE("cuMemAllocManaged", size_if(dptr, bytesize), UMA_VALVE_DEVICE, real(dptr, bytesize, flags), *dptr, bytesize);
+    UMA_VALVE_TAKE("cuMemAllocManaged", size_if(dptr, bytesize), UMA_VALVE_MANAGED, real(dptr, bytesize, flags), *dptr, bytesize);
 }
 
 CUresult cuMemFree_v2(CUdeviceptr dptr) {

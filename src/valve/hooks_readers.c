@@ -29,9 +29,9 @@ static bool tell_truth(struct uma_valve_process *process, uint64_t total, bool u
     struct uma_valve_question q = { .used = uma_valve_account_used(account),
                                     .ceiling = atomic_load(&account->ceiling),
                                     .unified = unified,
-                                    .floor = atomic_load(&account->floor),
-                                    .reserved = atomic_load(&account->reserved) };
+                                    .floor = atomic_load(&account->floor) };
     if (q.unified) {
+        q.reserved = uma_valve_reserved(&process->reserved);
         q.known = uma_valve_process_read(process, &machine);
         q.available = machine.available;
         q.under_way = uma_valve_account_under_way(account);

@@ -82,6 +82,7 @@ static bool begin(struct uma_valve_process *process) {
     struct uma_valve_reading machine;
     process->machine.fd = -1;
     process->account_fd = -1;
+    uma_valve_reserved_begin(&process->reserved);
     process->held = (struct uma_valve_held *)((char *)process + (sizeof(*process) + 63) / 64 * 64);
     uint64_t floor = settings->floor;
     if (!settings->has_floor)

@@ -10,6 +10,7 @@
 #include "valve/account.h"
 #include "valve/held.h"
 #include "valve/machine.h"
+#include "valve/reserved.h"
 #include "valve/settings.h"
 #include "valve/spin.h"
 
@@ -31,6 +32,7 @@ struct uma_valve_process {
     _Atomic uint64_t untold;          /* lines that were held back since */
     struct uma_valve_spin meminfo_lock;
     struct uma_valve_machine machine;
+    struct uma_valve_reserved reserved;
     struct uma_valve_held *held;
     _Atomic uint64_t pools[UMA_VALVE_POOLS]; /* keys of those that hold something, as in `held`; 0: free */
 };

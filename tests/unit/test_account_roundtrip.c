@@ -31,7 +31,7 @@ static char *account_text(const struct uma_snapshot *s) {
     struct uma_text text = { 0 };
     if (uma_account_build(s, 0, &a, &err) < 0)
         fail_msg("%s", err.text);
-    uma_status_json(&(struct uma_json){ .text = &text }, s, &a);
+    uma_status_json(&(struct uma_json){ .text = &text }, s, &a, &(struct uma_claims){ 0 });
     const struct uma_headroom *h = &a.headroom;
     const struct uma_u64 numbers[] = { h->total,
                                        h->now,

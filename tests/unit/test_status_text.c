@@ -101,7 +101,7 @@ static void crowded(struct uma_snapshot *s, struct uma_account *a) {
 
 static char *text_of(const struct uma_snapshot *s, const struct uma_account *a, struct uma_status_style style) {
     struct uma_text t = { 0 };
-    uma_status_text(&t, s, a, &style);
+    uma_status_text(&t, s, a, &(struct uma_claims){ 0 }, &style);
     assert_false(t.failed);
     if (getenv("UMA_SHOW"))
         (void)fprintf(stderr, "%s----\n", t.data);

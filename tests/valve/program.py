@@ -53,7 +53,7 @@ class Program:
     def __init__(self, route="dlopen", valve=f"ceiling:{GIB},floor:0", fake="", preload_after="", expect="ready", **environment):
         self.stderr = tempfile.TemporaryFile("w+")
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "LD_LIBRARY_PATH": LIBRARIES, "UMA_FAKE_CUDA": fake, "UMA_DIRECT_LIBRARY": os.environ["UMA_DIRECT_LIBRARY"],
-               "UMA_FAKE_NVML": os.path.join(SCENARIOS, "gb10-idle.scenario")}
+               "UMA_FAKE_NVML": os.path.join(SCENARIOS, "gb10-idle.scenario"), "UMACTL_RESERVATIONS": "/nonexistent"}
         if valve is not None:
             env["UMACTL_VALVE"] = valve
             env["LD_PRELOAD"] = " ".join(filter(None, [VALVE, preload_after]))
