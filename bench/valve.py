@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-SIZES = [("4 KiB", 4096, 64000), ("1 MiB", 1 << 20, 64000), ("2 MiB", 2 << 20, 12800), ("64 MiB", 64 << 20, 6400)]
+SIZES = [("256 B", 256, 64000), ("4 KiB", 4096, 64000), ("64 KiB", 65536, 64000), ("1 MiB", 1 << 20, 64000), ("2 MiB", 2 << 20, 12800), ("64 MiB", 64 << 20, 6400)]
 
 
 def calls(program, size, rounds, environment):
@@ -39,14 +39,15 @@ def main():
     plain = dict(os.environ, LD_LIBRARY_PATH=driver, UMA_FAKE_CUDA="memory:count,total:1099511627776")
     behind = dict(plain, LD_PRELOAD=valve, UMACTL_VALVE="ceiling:549755813888,floor:0")
     print(f"Calls of the driver, median of {options.rounds} rounds, nanoseconds:\n")
-    print("| size | take, plain | behind the valve | more | free, plain | behind the valve | more |\n|---|---|---|---|---|---|---|")
+    print("| size | take, plain | behind the valve | more | mean of it | free, plain | behind the valve | more | mean of it |\n|---|---|---|---|---|---|---|---|---|")
     for name, size, rounds in SIZES:
         found = {"plain": [], "behind": []}
         for _ in range(options.rounds):
             found["plain"].append(calls(program, size, rounds, plain))
             found["behind"].append(calls(program, size, rounds, behind))
-        (take, give), (take_behind, give_behind) = ([statistics.median(x) for x in zip(*found[k])] for k in ("plain", "behind"))
-        print(f"| {name} | {take:.0f} | {take_behind:.0f} | {take_behind - take:.0f} | {give:.0f} | {give_behind:.0f} | {give_behind - give:.0f} |")
+        plain_is, behind_is = ([statistics.median(x) for x in zip(*found[k])] for k in ("plain", "behind"))
+        cells = [f"{plain_is[i]:.0f} | {behind_is[i]:.0f} | {behind_is[i] - plain_is[i]:.0f} | {behind_is[i + 2] - plain_is[i + 2]:.0f}" for i in (0, 1)]
+        print(f"| {name} | {' | '.join(cells)} |")
     empty = os.path.abspath(os.path.join(options.build, "bench/libnothing.so"))
     kinds = {"plain": dict(os.environ), "an empty library preloaded": dict(os.environ, LD_PRELOAD=empty),
              "the valve preloaded": dict(os.environ, LD_PRELOAD=valve, UMACTL_VALVE="ceiling:549755813888")}

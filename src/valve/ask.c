@@ -10,11 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/*
- * The machine is looked at when so much was asked for since the last time: a read of /proc/meminfo takes 3 to 8 us, which a call of this size takes a hundred times over (the driver fills it with zeros), and which
- * the smallest calls share among some hundred.
- */
-#define LOOK_BYTES ((uint64_t)2 << 20)
 /* One line a second says what a thousand would. */
 #define TELL_NS ((uint64_t)1000000000)
 /* Storage of the thread, of the kind that needs no allocation in a preloaded library. */
@@ -146,17 +141,37 @@ static uint64_t make_room(struct uma_valve_process *process, struct uma_valve_qu
     return evicted;
 }
 
+/* By a clock of some milliseconds, which costs next to nothing. */
+static uint64_t coarse_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static bool time_to_look(struct uma_valve_process *process, uint64_t size) {
+    uint64_t unlooked = atomic_fetch_add(&process->unlooked, size) + size;
+    if (size < UMA_VALVE_LOOK && unlooked < UMA_VALVE_LOOK)
+        return false;
+    uint64_t now = coarse_ns();
+    if (size < UMA_VALVE_LOOK && unlooked < atomic_load(&process->may_unlooked) &&
+        now - atomic_load(&process->looked_ns) < UMA_VALVE_LOOK_NS)
+        return false;
+    atomic_store(&process->unlooked, 0);
+    atomic_store(&process->looked_ns, now);
+    return true;
+}
+
 /* The call's bytes are counted. False: the machine cannot give them. */
 static bool machine_can(struct uma_valve_process *process, struct uma_valve_question *q) {
-    if (!q->unified || atomic_fetch_add(&process->unlooked, q->size) + q->size < LOOK_BYTES)
+    if (!q->unified || !time_to_look(process, q->size))
         return true;
-    atomic_store(&process->unlooked, 0);
     look(process, q);
     enum uma_valve_answer answer = uma_valve_judge(q);
     if (answer == UMA_VALVE_MAKE_ROOM && make_room(process, q) > 0) {
         look(process, q);
         answer = uma_valve_judge(q);
     }
+    atomic_store(&process->may_unlooked, uma_valve_unlooked(q));
     return answer == UMA_VALVE_PASS || answer == UMA_VALVE_MAKE_ROOM;
 }
 

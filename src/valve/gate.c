@@ -7,7 +7,8 @@ static uint64_t less(uint64_t a, uint64_t b) {
 
 /* Of the machine's, beyond what must stay. */
 static uint64_t machine_room(const struct uma_valve_question *q) {
-    return less(less(less(q->available, q->under_way), q->floor), q->reserved);
+    uint64_t stays = q->floor ? q->floor + UMA_VALVE_MARGIN : 0;
+    return less(less(less(q->available, q->under_way), stays), q->reserved);
 }
 
 enum uma_valve_answer uma_valve_judge(const struct uma_valve_question *q) {
@@ -25,6 +26,15 @@ uint64_t uma_valve_room(const struct uma_valve_question *q) {
     uint64_t room = less(q->ceiling, q->used);
     uint64_t machine = q->known ? machine_room(q) : UINT64_MAX;
     return q->unified && machine < room ? machine : room;
+}
+
+uint64_t uma_valve_unlooked(const struct uma_valve_question *q) {
+    const uint64_t most = (uint64_t)256 << 20;
+    if (!q->known)
+        return UMA_VALVE_LOOK;
+    uint64_t room = machine_room(q), free = less(less(q->free, q->under_way), UMA_VALVE_SLACK);
+    uint64_t share = less(free < room ? free : room, q->size) / 64;
+    return share < UMA_VALVE_LOOK ? UMA_VALVE_LOOK : share > most ? most : share;
 }
 
 uint64_t uma_valve_default_floor(uint64_t total) {

@@ -34,7 +34,25 @@ enum uma_valve_answer {
  */
 #define UMA_VALVE_SLACK ((uint64_t)256 << 20)
 
+/*
+ * Kept above the floor, where there is one: what the driver and the kernel take beside the bytes of a call (page tables, slab), and what a program needs to say that it is out of memory. 1 to 3 MiB were seen in a guest
+ * that was driven to its floor in pieces of 1 MiB.
+ */
+#define UMA_VALVE_MARGIN ((uint64_t)8 << 20)
+
 enum uma_valve_answer uma_valve_judge(const struct uma_valve_question *question);
+
+/*
+ * A call of so much looks at the machine, always. One look is a read of /proc/meminfo, 3 to 8 us (measured), which a call of this size takes a hundred times over: the driver fills it with zeros.
+ */
+#define UMA_VALVE_LOOK ((uint64_t)2 << 20)
+/*
+ * How many bytes smaller calls of a process may take together before the next of them looks again: a sixty-fourth of what the machine could give when it was last looked at, so that sixteen processes at once take no more
+ * than a quarter of it unseen; at least UMA_VALVE_LOOK (0: it was not known), at most 256 MiB, which nobody below the default floor's half GiB would notice.
+ */
+uint64_t uma_valve_unlooked(const struct uma_valve_question *question);
+/* What they took is looked at after this time too, when it is UMA_VALVE_LOOK: others take memory meanwhile. Nanoseconds. */
+#define UMA_VALVE_LOOK_NS ((uint64_t)100000000)
 
 /* What the job may still take by the same rule, at most `available`: what cuMemGetInfo is answered with. */
 uint64_t uma_valve_room(const struct uma_valve_question *question);

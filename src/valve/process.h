@@ -26,6 +26,8 @@ struct uma_valve_process {
     struct uma_valve_slot *slot;
     int account_fd;                   /* kept open for processes to come to find; -1 */
     _Atomic uint64_t unlooked;        /* bytes taken by small calls since the machine was last looked at */
+    _Atomic uint64_t may_unlooked;    /* how many may be, by what was seen then; 0: it was not looked at yet */
+    _Atomic uint64_t looked_ns;       /* when, by the coarse clock */
     _Atomic uint32_t calls_under_way; /* of those that take memory: while there is one, nothing can be told by differences */
     _Atomic uint32_t calls_begun;     /* of the same, and of those that give memory back: for one that was begun and ended meanwhile */
     _Atomic uint64_t told_ns;         /* when a line was last written */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # The machine and the greed of `stall`, through the CUDA driver's interface, behind the valve: the program is told out of memory by its own API, says so and ends well; the machine keeps its floor and nobody else is harmed.
+# Every other run takes it in pieces of 1 MiB, of which the valve looks at the machine for few.
 # RUNS runs at each of three growth rates, MiB a second; 0: as fast as it can (--set RUNS=N, RATES='0 50').
 # shellcheck shell=sh disable=SC1091
 #: memory 1G
@@ -22,7 +23,7 @@ for rate in ${RATES:-0 200 50}; do
     while [ $run -lt "${RUNS:-2}" ]; do
         run=$((run + 1))
         before=$(pool_stat held_bytes)
-        job umactl run -q --valve --floor ${FLOOR_MIB}M -- greedy_cuda rate="$rate" stay=1 >/tmp/said 2>/tmp/errors
+        job umactl run -q --valve --floor ${FLOOR_MIB}M -- greedy_cuda rate="$rate" step=$((run % 2 ? 8 : 1)) stay=1 >/tmp/said 2>/tmp/errors
         status=$?
         said=$(tail -n 1 /tmp/said)
         note "rate $rate, run $run: status $status, $said; $(grep -c 'umactl valve: ' /tmp/errors) line of the valve"
