@@ -6,6 +6,7 @@
 #include "valve/call.h"
 #include "valve/digits.h"
 #include "valve/libc_old.h"
+#include "valve/numbers.h"
 #include "valve/process.h"
 
 #include <errno.h>
@@ -20,15 +21,6 @@
 #endif
 
 enum { NAME_MAX_LENGTH = 64, HIGH = 500 /* programs close and reuse low numbers */, LOCK_TRIES = 200, LOCK_PAUSE_NS = 10000000 };
-
-/* A folder's entries by the bare call: opendir(3) allocates. */
-struct entry {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t length;
-    uint8_t type;
-    char name[];
-};
 
 static struct uma_valve_account *map(int fd, uint64_t inode) {
     struct uma_valve_statx st;
@@ -81,59 +73,52 @@ static struct uma_valve_account *named(int *ret_fd) {
 
 /* ---- among the files that others have open ---- */
 
-typedef struct uma_valve_account *visitor(int folder, const char *name, const char *wanted, int *ret_fd);
+struct search {
+    const char *wanted; /* the memfd's name */
+    struct uma_valve_account *account;
+    int fd;
+};
 
-static struct uma_valve_account *each(int folder, visitor *visit, const char *wanted, int *ret_fd) {
-    _Alignas(8) char buffer[4096];
-    struct uma_valve_account *found = NULL;
-    long n;
-    while (!found && (n = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
-        for (long at = 0; !found && at < n;) {
-            const struct entry *e = (const void *)(buffer + at);
-            if (e->name[0] >= '0' && e->name[0] <= '9')
-                found = visit(folder, e->name, wanted, ret_fd);
-            at += e->length;
-        }
-    return found;
-}
-
-static struct uma_valve_account *visit_file(int folder, const char *name, const char *wanted, int *ret_fd) {
+static bool visit_file(int folder, const char *name, void *userdata) {
+    struct search *search = userdata;
     char link[NAME_MAX_LENGTH + 32];
+    size_t length = strlen(search->wanted);
     ssize_t n = readlinkat(folder, name, link, sizeof(link) - 1);
     if (n <= 0)
-        return NULL;
+        return false;
     link[n] = '\0';
-    if (strncmp(link, "/memfd:", 7) != 0 || strncmp(link + 7, wanted, strlen(wanted)) != 0 || link[7 + strlen(wanted)] != ' ')
-        return NULL;
-    int fd = openat(folder, name, O_RDWR | O_CLOEXEC);
-    struct uma_valve_account *account = fd >= 0 ? map(fd, 0) : NULL;
-    if (!account && fd >= 0)
-        (void)close(fd);
-    *ret_fd = fd;
-    return account;
+    if (strncmp(link, "/memfd:", 7) != 0 || strncmp(link + 7, search->wanted, length) != 0 || link[7 + length] != ' ')
+        return false;
+    search->fd = openat(folder, name, O_RDWR | O_CLOEXEC);
+    search->account = search->fd >= 0 ? map(search->fd, 0) : NULL;
+    if (!search->account && search->fd >= 0)
+        (void)close(search->fd);
+    return search->account != NULL;
 }
 
-static struct uma_valve_account *visit_process(int proc, const char *name, const char *wanted, int *ret_fd) {
+static bool visit_process(int proc, const char *name, void *userdata) {
     struct uma_valve_statx st;
     char path[NAME_MAX_LENGTH];
     if (strlen(name) > 20 || !uma_valve_stat(proc, name, 0, &st) || st.uid != geteuid())
-        return NULL;
+        return false;
     (void)put(put(path, name), "/fd");
     int folder = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
-        return NULL;
-    struct uma_valve_account *found = each(folder, visit_file, wanted, ret_fd);
+        return false;
+    bool found = uma_valve_each_number(folder, visit_file, userdata);
     (void)close(folder);
     return found;
 }
 
 static struct uma_valve_account *search(const char *wanted, int *ret_fd) {
+    struct search search = { .wanted = wanted, .fd = -1 };
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (proc < 0)
         return NULL;
-    struct uma_valve_account *found = each(proc, visit_process, wanted, ret_fd);
+    if (uma_valve_each_number(proc, visit_process, &search))
+        *ret_fd = search.fd;
     (void)close(proc);
-    return found;
+    return search.account;
 }
 
 /* ---- or a new one ---- */

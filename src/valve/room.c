@@ -2,6 +2,7 @@
 #include "valve/room.h"
 
 #include "valve/call.h"
+#include "valve/numbers.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -53,29 +54,24 @@ static void evict(int fd) {
     (void)syscall(SYS_fadvise64, fd, (off_t)0, (off_t)0, POSIX_FADV_DONTNEED);
 }
 
+/* `userdata`: until when. */
+static bool evict_descriptor(int folder, const char *name, void *userdata) {
+    char path[512];
+    ssize_t n = readlinkat(folder, name, path, sizeof(path) - 1);
+    int fd = 0;
+    for (const char *s = name; *s >= '0' && *s <= '9'; s++)
+        fd = fd * 10 + (*s - '0');
+    path[n > 0 ? n : 0] = '\0';
+    if (uma_valve_is_weight_file(path))
+        evict(fd);
+    return now_ns() >= *(const int64_t *)userdata;
+}
+
 static void evict_open(int64_t until) {
-    _Alignas(8) char buffer[2048];
     int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    long n;
     if (folder < 0)
         return;
-    while ((n = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
-        for (long at = 0; at < n && now_ns() < until;) {
-            uint16_t length; /* struct linux_dirent64: inode, offset, length, type, name */
-            (void)memcpy(&length, buffer + at + 16, sizeof(length));
-            const char *name = buffer + at + 19;
-            char path[512];
-            ssize_t m = name[0] >= '0' && name[0] <= '9' ? readlinkat(folder, name, path, sizeof(path) - 1) : -1;
-            if (m > 0) {
-                int fd = 0;
-                path[m] = '\0';
-                for (const char *s = name; *s >= '0' && *s <= '9'; s++)
-                    fd = fd * 10 + (*s - '0');
-                if (uma_valve_is_weight_file(path))
-                    evict(fd);
-            }
-            at += length;
-        }
+    (void)uma_valve_each_number(folder, evict_descriptor, &until);
     (void)close(folder);
 }
 
