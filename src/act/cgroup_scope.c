@@ -177,6 +177,16 @@ void uma_cgroup_scope_create(const char *name, struct uma_cgroup_scope *ret_scop
     uma_cgroup_scope_create_in("", name, ret_scope);
 }
 
+void uma_cgroup_scope_create_unified(const char *root, const char *name, struct uma_cgroup_scope *ret_scope) {
+    struct uma_cgroup_scope *scope = ret_scope;
+    *scope = (struct uma_cgroup_scope){ .dir_fd = -1, .procs_fd = -1 };
+    (void)snprintf(scope->name, sizeof(scope->name), "%s", name);
+    int r = make_v2(root, scope);
+    if (r < 0)
+        (void)snprintf(scope->note, sizeof(scope->note), "no group could be made: %s",
+                       r == -ENOENT ? "cgroup v2 is not mounted" : strerror(-r));
+}
+
 void uma_cgroup_scope_create_in(const char *root, const char *name, struct uma_cgroup_scope *ret_scope) {
     struct uma_cgroup_scope *scope = ret_scope;
     *scope = (struct uma_cgroup_scope){ .dir_fd = -1, .procs_fd = -1 };

@@ -34,6 +34,11 @@ struct uma_cgroup_usage {
 void uma_cgroup_scope_create(const char *name, struct uma_cgroup_scope *ret_scope);
 /* The same below a folder that is laid out as a machine (proc/self/cgroup, sys/fs/cgroup); "": this machine. */
 void uma_cgroup_scope_create_in(const char *root, const char *name, struct uma_cgroup_scope *ret_scope);
+/*
+ * A group of the unified hierarchy (cgroup v2), whatever the memory controller stands on, with the name as it is given: for what only that hierarchy has. Groups of that name are not
+ * removed by the functions above.
+ */
+void uma_cgroup_scope_create_unified(const char *root, const char *name, struct uma_cgroup_scope *ret_scope);
 void uma_cgroup_scope_usage(const struct uma_cgroup_scope *scope, struct uma_cgroup_usage *ret_usage);
 /* Anonymous and shared memory alone, one small file: for whoever looks often. */
 struct uma_u64 uma_cgroup_scope_memory(const struct uma_cgroup_scope *scope);

@@ -29,7 +29,9 @@ static const char usage[] =
     "      --valve, --no-valve  stand between the job and the CUDA driver, or not (default: where an NVIDIA driver is): a call that would take\n"
     "                           the machine below its floor, or the job over its limit, is answered with CUDA's own out of memory; clean\n"
     "                           page cache makes room first\n"
-    "      --limit N            what the job may take by CUDA calls, all its processes together (implies --valve; default: no limit)\n"
+    "      --limit N            what the job may take by CUDA calls, all its processes together (default: no limit). The valve holds it, and the\n"
+    "                           driver too where umactl valve --probe has shown that it does; with --no-valve the driver alone, or the job\n"
+    "                           is not started\n"
     "      --floor N            what stays available to the machine (implies --valve; default: a thirty-second of it, 0.5 to 4 GiB)\n"
     "      --report HOW         what cuMemGetInfo and NVML say to the job: what it may still take (pool), what the driver says (raw), or pool\n"
     "                           where the GPU's memory is the machine's (auto, the default)\n"
@@ -264,8 +266,8 @@ static int check_line(const struct command_line *line, bool has_job) {
         return mistake("--csv -: standard output is the job's; give a file", "");
     if (line->helper_asked && !o->load_window && !o->keep_free)
         return mistake("--window-helper needs --load-window or --keep-free: without them nothing is evicted", "");
-    if (o->valve.when == UMA_JOB_VALVE_NEVER && asks_valve(o))
-        return mistake("--limit, --floor and --report are the valve's: with --no-valve nothing holds them", "");
+    if (o->valve.when == UMA_JOB_VALVE_NEVER && (o->valve.has_floor || o->valve.report))
+        return mistake("--floor and --report are the valve's: with --no-valve nothing holds them", "");
     return GO_ON;
 }
 
@@ -278,7 +280,7 @@ static int run(int argc, char **argv) {
         return status;
     if (line.common.root && !line.common.root[0])
         line.common.root = NULL;
-    if (asks_valve(&line.job))
+    if (asks_valve(&line.job) && line.job.valve.when != UMA_JOB_VALVE_NEVER)
         line.job.valve.when = UMA_JOB_VALVE_ALWAYS;
     line.job.argv = argv + optind;
     line.job.argc = argc - optind;

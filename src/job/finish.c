@@ -220,7 +220,8 @@ static void read_after(struct uma_job *job, uint64_t held) {
 }
 
 static void end_group(struct uma_job *job) {
-    if (uma_cgroup_scope_remove(&job->scope) < 0)
+    int limited = uma_job_limit_end(TAKE_PTR(job->limit));
+    if (uma_cgroup_scope_remove(&job->scope) < 0 || limited < 0)
         (void)snprintf(job->run.cgroup_note, sizeof(job->run.cgroup_note), "kept: it holds processes that the job left behind");
 }
 

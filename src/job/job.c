@@ -121,6 +121,36 @@ static void prepare_preloaded(struct uma_job *job) {
     uma_job_claim_tell(job);
 }
 
+/*
+ * The job's group, and beside it the one that the driver holds to the limit, where the driver does. A process is in one group of each hierarchy: where both are of cgroup v2, the limit's is the job's.
+ */
+static int make_groups(struct uma_job *job) {
+    const struct uma_job_options *o = job->options;
+    struct uma_job_limit_options how = { .limit = job->run.root ? 0 : o->valve.limit,
+                                         .library = o->observe.nvml,
+                                         .boot_id = job->run.boot_id };
+    char why[320];
+    uma_cgroup_scope_create(job->run.name, &job->scope);
+    job->limit = uma_job_limit_begin(&how, why, sizeof(why));
+    if (why[0])
+        uma_job_tell("the driver does not hold the limit this time: %s%s", why, job->valve ? "; the valve does" : "");
+    if (o->valve.limit && o->valve.when == UMA_JOB_VALVE_NEVER && !job->limit) {
+        uma_job_tell("--limit with --no-valve: nothing here holds it%s",
+                     why[0] ? "" : " (umactl valve --probe, as root, shows whether the driver can)");
+        (void)uma_cgroup_scope_remove(&job->scope);
+        return -EOPNOTSUPP;
+    }
+    if (job->limit && job->scope.version != 1) {
+        const struct uma_cgroup_scope *scope = uma_job_limit_scope(job->limit);
+        (void)uma_cgroup_scope_remove(&job->scope);
+        job->scope = *scope;
+        job->scope.dir_fd = fcntl(scope->dir_fd, F_DUPFD_CLOEXEC, 0);
+        job->scope.procs_fd = fcntl(scope->procs_fd, F_DUPFD_CLOEXEC, 0);
+    }
+    (void)snprintf(job->run.cgroup_note, sizeof(job->run.cgroup_note), "%s", job->scope.note);
+    return 0;
+}
+
 static int launch(struct uma_job *job) {
     struct uma_error err = { 0 };
     struct uma_launch how = { .argv = job->options->argv,
@@ -129,8 +159,9 @@ static int launch(struct uma_job *job) {
                               .scope = &job->scope,
                               .environment = job->environment.list,
                               .die_with_umactl = job->options->die_with_umactl };
-    uma_cgroup_scope_create(job->run.name, &job->scope);
-    (void)snprintf(job->run.cgroup_note, sizeof(job->run.cgroup_note), "%s", job->scope.note);
+    if (make_groups(job) < 0)
+        return UMA_JOB_FAILED;
+    how.limit_scope = job->limit ? uma_job_limit_scope(job->limit) : NULL;
     uma_terminal_open(&job->terminal);
     /* A descendant whose parent ends comes to umactl instead of init, and stays in the tree (prctl(2)). */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
@@ -153,6 +184,10 @@ static int launch(struct uma_job *job) {
         (void)uma_cgroup_scope_remove(&job->scope);
         (void)snprintf(job->run.cgroup_note, sizeof(job->run.cgroup_note), "the job could not enter its group: %s",
                        strerror(job->launched.cgroup_errno));
+    }
+    if (job->launched.limit_errno) {
+        uma_job_tell("the driver's limit does not reach the job, which could not enter its group: %s", strerror(job->launched.limit_errno));
+        (void)uma_job_limit_end(TAKE_PTR(job->limit));
     }
     job->run.pid = job->launched.pid;
     job->run.start_ticks = start_ticks_of(job->launched.pid);
@@ -197,6 +232,7 @@ static void watch_and_finish(struct uma_job *job) {
 static void cleanup(struct uma_job *job) {
     job->load = uma_load_window_stop(job->load, NULL);
     job->valve = uma_job_valve_stop(job->valve, NULL);
+    (void)uma_job_limit_end(job->limit);
     uma_job_environment_done(&job->environment);
     (void)uma_gpu_watch_stop(job->watch.gpu);
     (void)uma_log_sync_stop(job->sync);

@@ -6,6 +6,7 @@
 
 #include "job/claims.h"
 #include "job/job_environment.h"
+#include "job/job_limit.h"
 #include "job/launch.h"
 #include "job/load_window.h"
 #include "job/valve.h"
@@ -64,6 +65,7 @@ struct uma_job {
     struct uma_log_sync *sync;
     struct uma_load_window *load;
     struct uma_job_valve *valve;
+    struct uma_job_limit *limit;
     struct uma_job_environment environment;
     struct uma_claims claims; /* of the running jobs, as they were before the machine was read */
     struct uma_claim *claim;  /* this job's; NULL: none */

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 struct report {
-    int cgroup_errno, exec_errno;
+    int cgroup_errno, limit_errno, exec_errno;
 };
 
 int uma_exec_status(int exec_errno) {
@@ -25,9 +25,12 @@ static _Noreturn void become_job(const struct uma_launch *launch, pid_t umactl, 
     }
     if (launch->scope->procs_fd >= 0 && write(launch->scope->procs_fd, "0", 1) != 1)
         report.cgroup_errno = errno;
+    /* the last of them is the one it stays in, where both are of one hierarchy */
+    if (launch->limit_scope && write(launch->limit_scope->procs_fd, "0", 1) != 1)
+        report.limit_errno = errno;
     if (launch->terminal->fd >= 0 && launch->terminal->eager && tcgetpgrp(launch->terminal->fd) == launch->terminal->own_group)
         (void)tcsetpgrp(launch->terminal->fd, getpid()); /* SIGTTOU is still ignored */
-    if (report.cgroup_errno)
+    if (report.cgroup_errno || report.limit_errno)
         (void)!write(report_fd, &report, sizeof(report));
     uma_signals_restore(launch->signals);
     if (launch->environment)
@@ -62,6 +65,7 @@ int uma_job_launch(const struct uma_launch *launch, struct uma_launched *ret_lau
         if (n != (ssize_t)sizeof(report))
             break; /* closed by exec */
         launched.cgroup_errno = report.cgroup_errno;
+        launched.limit_errno = report.limit_errno;
         launched.exec_errno = report.exec_errno;
     }
     launched.pid = pid;

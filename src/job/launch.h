@@ -16,13 +16,15 @@ struct uma_launch {
     const struct uma_signals *signals;
     struct uma_terminal *terminal;
     const struct uma_cgroup_scope *scope;
-    bool die_with_umactl; /* PR_SET_PDEATHSIG */
+    const struct uma_cgroup_scope *limit_scope; /* the group that the driver holds to a limit; NULL: none */
+    bool die_with_umactl;                       /* PR_SET_PDEATHSIG */
 };
 
 struct uma_launched {
     pid_t pid;
     int exec_errno;   /* why it could not be executed, 0: it runs */
     int cgroup_errno; /* why it is not in its group, 0 */
+    int limit_errno;  /* why the driver's limit does not reach it, 0 */
 };
 
 /* 0 also when exec failed (the child is reaped then). -errno: no process could be made. */

@@ -255,21 +255,66 @@ static bool read_gpus(struct nvml_library *library) {
     return append(library, 0, &ignored);
 }
 
+static void note_driver(const struct nvml_library *library) {
+    char driver[256] = { 0 };
+    if (library->calls.driver_version && library->calls.driver_version(driver, NVML_DRIVER_BYTES) == NVML_OK)
+        nvml_copy_text(answer_of(library)->driver, sizeof(answer_of(library)->driver), driver);
+}
+
+/* The time of the answer goes into it; then it is whole. */
+static const uint8_t *finish(struct nvml_library *library, size_t *ret_length) {
+    struct timespec now = { 0 };
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    answer_of(library)->finished_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    *ret_length = library->length;
+    return library->data;
+}
+
 const uint8_t *nvml_library_answer(struct nvml_library *library, size_t *ret_length) {
     size_t offset = 0;
     library->length = 0;
     if (!append(library, sizeof(struct probe_answer), &offset))
         return NULL;
     if (initialise(library)) {
-        char driver[256] = { 0 };
-        if (library->calls.driver_version && library->calls.driver_version(driver, NVML_DRIVER_BYTES) == NVML_OK)
-            nvml_copy_text(answer_of(library)->driver, sizeof(answer_of(library)->driver), driver);
+        note_driver(library);
         if (!read_gpus(library))
             return NULL;
     }
-    struct timespec now = { 0 };
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    answer_of(library)->finished_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    *ret_length = library->length;
-    return library->data;
+    return finish(library, ret_length);
+}
+
+const uint8_t *nvml_library_limits(struct nvml_library *library, const struct probe_limits_ask *ask, size_t *ret_length) {
+    size_t offset = 0;
+    unsigned count = 0;
+    library->length = 0;
+    if (!append(library, sizeof(struct probe_answer), &offset))
+        return NULL;
+    if (!initialise(library))
+        return finish(library, ret_length);
+    note_driver(library);
+    int status = library->calls.device_count(&count);
+    if (!library->calls.memory_limits || !library->calls.set_memory_limits)
+        refuse(library, PROBE_NO_SYMBOLS, NVML_FUNCTION_NOT_FOUND,
+               "the library has no nvmlDeviceSetMemoryLimits_v1: a driver from before r615");
+    else if (status != NVML_OK || count > UMA_GPUS_MAX)
+        refuse(library, PROBE_COUNT_FAILED, status,
+               status == NVML_OK ? "NVML counts more GPUs than there can be" : status_text(library, status));
+    else {
+        answer_of(library)->n_gpus = count;
+        for (unsigned i = 0; i < count; i++) {
+            struct probe_limits limits = { 0 };
+            nvml_device device = NULL;
+            limits.status = library->calls.device(i, &device);
+            if (limits.status == NVML_OK)
+                nvml_limits(&library->calls, device, ask, &limits);
+            if (limits.status != NVML_OK && answer_of(library)->code == 0) {
+                answer_of(library)->code = limits.status;
+                nvml_copy_text(answer_of(library)->detail, sizeof(answer_of(library)->detail), status_text(library, limits.status));
+            }
+            if (!append(library, sizeof(limits), &offset))
+                return NULL;
+            (void)memcpy(library->data + offset, &limits, sizeof(limits));
+        }
+    }
+    return finish(library, ret_length);
 }

@@ -19,3 +19,7 @@ struct nvml_library *nvml_library_new(const char *path);
  * next call. Loads and initialises NVML when that has not succeeded yet, so that a driver that comes later is found. NULL: out of memory.
  */
 const uint8_t *nvml_library_answer(struct nvml_library *library, size_t *ret_length);
+
+struct probe_limits_ask;
+/* The same for the question about the limits of a cgroup. PROBE_NO_SYMBOLS: a driver from before r615. */
+const uint8_t *nvml_library_limits(struct nvml_library *library, const struct probe_limits_ask *ask, size_t *ret_length);

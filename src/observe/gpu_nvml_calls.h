@@ -24,6 +24,7 @@
     X(memory_v2, (nvml_device, struct nvml_memory_v2 *), "nvmlDeviceGetMemoryInfo_v2", NULL)                                               \
     X(memory, (nvml_device, struct nvml_memory *), "nvmlDeviceGetMemoryInfo", NULL)                                                        \
     X(memory_limits, (nvml_device, struct nvml_memory_limits *), "nvmlDeviceGetMemoryLimits_v1", NULL)                                     \
+    X(set_memory_limits, (nvml_device, struct nvml_set_memory_limits *), "nvmlDeviceSetMemoryLimits_v1", NULL)                             \
     X(numa_node, (nvml_device, unsigned *), "nvmlDeviceGetNumaNodeId", NULL)                                                               \
     X(temperature, (nvml_device, unsigned, unsigned *), "nvmlDeviceGetTemperature", NULL)                                                  \
     X(margin, (nvml_device, struct nvml_margin_temperature *), "nvmlDeviceGetMarginTemperature", NULL)                                     \
@@ -48,6 +49,8 @@ enum uma_validity nvml_validity(int status);
 /* Everything but the processes. `cgroup`: folder of the reader's cgroup v2 for the memory limits, "" unknown. *gpu starts zeroed, numa_node
  * -1. */
 void nvml_read_gpu(const struct nvml_calls *calls, nvml_device device, const char *cgroup, struct probe_gpu *gpu);
+/* Ask, or set, what `ask` says of one GPU. */
+void nvml_limits(const struct nvml_calls *calls, nvml_device device, const struct probe_limits_ask *ask, struct probe_limits *ret_limits);
 /* A GPU whose handle is refused (lost from the bus, no permission) is listed, with the reason in every field. */
 void nvml_read_nothing(int status, struct probe_gpu *gpu);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * umactl-probe - the one process that loads NVIDIA's library. It reads questions from a socket, answers each with one reading of all GPUs
- * and ends when the socket closes or its parent dies. It may block or crash in the library at any moment: whoever asks has a deadline.
+ * umactl-probe - the one process that loads NVIDIA's management library. It reads questions from a socket, answers each with one reading of all
+ * GPUs, or of what the driver holds a cgroup to (which it also sets), and ends when the socket closes or its parent dies. It may block or crash in the library at any moment: whoever asks has a deadline.
  *
  * Started only by libuma (gpu_probe.c): umactl-probe PARENT-PID [LIBRARY], socket on descriptor 3, standard descriptors on /dev/null.
  */
@@ -62,6 +62,28 @@ static bool settle(const char *parent) {
     return signal(SIGPIPE, SIG_IGN) != SIG_ERR;
 }
 
+/* One question; false: no more of them. */
+static bool serve(struct nvml_library *library) {
+    struct probe_header header;
+    struct probe_limits_ask ask;
+    const uint8_t *answer = NULL;
+    size_t length = 0;
+    if (!receive(&header, sizeof(header)) || header.magic != PROBE_MAGIC || header.version != PROBE_VERSION)
+        return false;
+    if (header.type == PROBE_ASK && header.length == 0) {
+        answer = nvml_library_answer(library, &length);
+        header.type = PROBE_ANSWER;
+    } else if (header.type == PROBE_LIMITS_ASK && header.length == sizeof(ask) && receive(&ask, sizeof(ask)) &&
+               memchr(ask.cgroup, '\0', sizeof(ask.cgroup))) {
+        answer = nvml_library_limits(library, &ask, &length);
+        header.type = PROBE_LIMITS_ANSWER;
+    }
+    if (!answer || length > PROBE_LENGTH_MAX)
+        return false;
+    header.length = (uint32_t)length;
+    return send_all(&header, sizeof(header)) && send_all(answer, length);
+}
+
 int main(int argc, char **argv) {
     struct ucred peer;
     socklen_t size = sizeof(peer);
@@ -72,18 +94,7 @@ int main(int argc, char **argv) {
     if (!settle(argv[1]))
         return 1;
     struct nvml_library *library = nvml_library_new(argc == 3 ? argv[2] : NULL);
-    struct probe_header header;
-    while (library && receive(&header, sizeof(header))) {
-        if (header.magic != PROBE_MAGIC || header.version != PROBE_VERSION || header.type != PROBE_ASK || header.length != 0)
-            break;
-        size_t length = 0;
-        const uint8_t *answer = nvml_library_answer(library, &length);
-        if (!answer || length > PROBE_LENGTH_MAX)
-            break;
-        header.type = PROBE_ANSWER;
-        header.length = (uint32_t)length;
-        if (!send_all(&header, sizeof(header)) || !send_all(answer, length))
-            break;
-    }
+    while (library && serve(library))
+        continue;
     _exit(0); /* the library's destructors could block, too */
 }

@@ -12,7 +12,7 @@
 
 #define PROBE_MAGIC 0x41504d55u /* "UMPA" */
 enum { PROBE_VERSION = 1 };
-enum { PROBE_ASK = 1, PROBE_ANSWER = 2 };
+enum { PROBE_ASK = 1, PROBE_ANSWER = 2, PROBE_LIMITS_ASK = 3, PROBE_LIMITS_ANSWER = 4 };
 /* The descriptor on which the probe finds its end of the socketpair. */
 enum { PROBE_FD = 3 };
 
@@ -24,7 +24,7 @@ struct probe_header {
 };
 
 /* How far the probe came. */
-enum { PROBE_READ = 0, PROBE_NO_LIBRARY, PROBE_NOT_NVML, PROBE_INIT_FAILED, PROBE_COUNT_FAILED };
+enum { PROBE_READ = 0, PROBE_NO_LIBRARY, PROBE_NOT_NVML, PROBE_INIT_FAILED, PROBE_COUNT_FAILED, PROBE_NO_SYMBOLS };
 
 struct probe_answer {
     uint32_t state;
@@ -79,6 +79,24 @@ struct probe_process {
     struct probe_value bytes;
 };
 
+/*
+ * The other question, PROBE_LIMITS_ASK: what the driver holds a cgroup v2 folder to, or shall. The header is followed by one of these; the answer is a struct
+ * probe_answer (n_processes 0) and n_gpus of struct probe_limits.
+ */
+enum { PROBE_LIMITS_GET = 0, PROBE_LIMITS_SET };
+struct probe_limits_ask {
+    uint32_t action, zero;
+    uint64_t soft_most, hard; /* SET: a soft limit that is there is kept as far as this */
+    char cgroup[4096];        /* full path of the folder, NUL-terminated */
+};
+struct probe_limits {
+    int32_t status; /* NVML's, of the call that was asked for */
+    uint32_t zero;
+    uint64_t soft, hard, used; /* GET: as read; SET: as it was before (soft 0 and hard at most where that could not be read) */
+};
+
+_Static_assert(sizeof(struct probe_limits_ask) == 8 + 16 + 4096, "no padding");
+_Static_assert(sizeof(struct probe_limits) == 32, "no padding");
 _Static_assert(PROBE_NUMBERS == (int)PROBE_THROTTLE + (int)UMA_THROTTLE_MAX, "one number for each duration counter");
 _Static_assert(sizeof(struct probe_header) == 16, "no padding");
 _Static_assert(sizeof(struct probe_answer) == 8 + 256 + 80 + 8 + 8, "no padding");

@@ -21,25 +21,24 @@
 
 extern char **environ;
 
-/* Where the probe is. A path that was asked for by name is the only one; nothing is searched in PATH or the current folder. */
-static int find_program(char ret_path[PATH_MAX], struct uma_error *err) {
-    const char *named = secure_getenv("UMACTL_PROBE");
+int uma_probe_program_find(const char *name, const char *variable, char ret_path[PATH_MAX], struct uma_error *err) {
+    const char *named = secure_getenv(variable);
     if (named && named[0]) {
         if (snprintf(ret_path, PATH_MAX, "%s", named) >= PATH_MAX)
-            return uma_error_set(err, ENAMETOOLONG, "UMACTL_PROBE");
+            return uma_error_set(err, ENAMETOOLONG, "%s", variable);
         /* asked here, because a spawn cannot tell everywhere: under user-mode emulation it only ends with status 127 */
-        return access(ret_path, X_OK) == 0 ? 0 : uma_error_set(err, errno, "%s (named by UMACTL_PROBE)", named);
+        return access(ret_path, X_OK) == 0 ? 0 : uma_error_set(err, errno, "%s (named by %s)", named, variable);
     }
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     while (n > 0 && self[n - 1] != '/')
         n--;
-    if (n > 0 && snprintf(ret_path, PATH_MAX, "%.*sumactl-probe", (int)n, self) < PATH_MAX && access(ret_path, X_OK) == 0)
+    if (n > 0 && snprintf(ret_path, PATH_MAX, "%.*s%s", (int)n, self, name) < PATH_MAX && access(ret_path, X_OK) == 0)
         return 0;
-    (void)snprintf(ret_path, PATH_MAX, "%s", UMACTL_LIBEXECDIR "/umactl-probe");
+    (void)snprintf(ret_path, PATH_MAX, "%s/%s", UMACTL_LIBEXECDIR, name);
     if (access(ret_path, X_OK) == 0)
         return 0;
-    return uma_error_text(err, ENOENT, "umactl-probe is neither beside the program nor %s (UMACTL_PROBE names another place)", ret_path);
+    return uma_error_text(err, ENOENT, "%s is neither beside the program nor %s (%s names another place)", name, ret_path, variable);
 }
 
 /* The child's descriptors: the socket on PROBE_FD and nothing of ours on the standard ones (a library may print). */
@@ -92,7 +91,7 @@ static int spawn(const char *path, const char *library, int fd, pid_t *ret_pid) 
 
 int uma_probe_start(const char *library, struct uma_probe_process *ret_process, int *ret_fd, struct uma_error *err) {
     char path[PATH_MAX];
-    int r = find_program(path, err);
+    int r = uma_probe_program_find("umactl-probe", "UMACTL_PROBE", path, err);
     if (r < 0)
         return r;
     int pair[2];

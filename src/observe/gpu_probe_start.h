@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -21,6 +22,11 @@ struct uma_probe_process {
  * success the caller owns the process and *ret_fd, its end of the socket (non-blocking). -ENOENT with what was looked for.
  */
 int uma_probe_start(const char *library, struct uma_probe_process *ret_process, int *ret_fd, struct uma_error *err);
+/*
+ * Where a program of umactl's own is that loads what no other process of it may: the place that the variable names is the only one; else beside
+ * the running program, else in libexecdir. Nothing is searched in PATH or the current folder.
+ */
+int uma_probe_program_find(const char *name, const char *variable, char ret_path[PATH_MAX], struct uma_error *err);
 /* SIGKILL, without waiting. */
 void uma_probe_kill(const struct uma_probe_process *process);
 /* True when it is over (or not ours to wait for any more); it is then forgotten, and *status (may be NULL) is as of waitpid, or -1. */

@@ -119,6 +119,12 @@ struct nvml_memory_limits {
 };
 #define NVML_LIMIT_MAX (~0ull) /* hard limit that is not set */
 
+/* nvmlDeviceSetMemoryLimits_v1 (nvmlSetMemoryLimits_v1_t of the same reference): for root, and not of a MIG device. */
+struct nvml_set_memory_limits {
+    const char *cgroup; /* "Full path to sysfs cgroup file name": the MPS guide's example and the container toolkit give the folder */
+    unsigned long long soft, hard;
+};
+
 /* A wrong offset would be silent: the sizes of the 64-bit ABI, both x86-64 and aarch64. */
 _Static_assert(sizeof(void *) != 8 || sizeof(struct nvml_memory_v2) == 40, "layout");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct nvml_process) == 24, "layout");
@@ -126,3 +132,4 @@ _Static_assert(sizeof(void *) != 8 || sizeof(struct nvml_process_v1) == 16, "lay
 _Static_assert(sizeof(struct nvml_pci) == 68 && offsetof(struct nvml_pci, bus_id) == 36, "layout");
 _Static_assert(sizeof(void *) != 8 || (sizeof(struct nvml_field) == 40 && offsetof(struct nvml_field, value) == 32), "layout");
 _Static_assert(sizeof(void *) != 8 || sizeof(struct nvml_memory_limits) == 32, "layout");
+_Static_assert(sizeof(void *) != 8 || sizeof(struct nvml_set_memory_limits) == 24, "layout");

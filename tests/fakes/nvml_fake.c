@@ -3,6 +3,7 @@
  * A libnvidia-ml.so.1 without a GPU: the real entry points with the real ABI, answering from a scenario file (scenarios/README). With
  * FAKE_OLD only the entry points that a driver of about 2012 had, so that the fallbacks of the probe are really taken.
  */
+#include "limits.h"
 #include "nvml_scenario.h"
 
 #include "observe/nvml_abi.h"
@@ -311,11 +312,16 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(nvml_device device, struct nvml_memory_v2 
     return NVML_OK;
 }
 
+#ifndef FAKE_R580
 EXPORT int nvmlDeviceGetMemoryLimits_v1(nvml_device device, struct nvml_memory_limits *limits);
 EXPORT int nvmlDeviceGetMemoryLimits_v1(nvml_device device, struct nvml_memory_limits *limits) {
     DEVICE(gpu)
     if (!limits->cgroup || strncmp(limits->cgroup, "/sys/fs/cgroup", 14) != 0)
         return NVML_INVALID_ARGUMENT;
+    if (scenario->limits_file[0])
+        return fake_limits_get(scenario->limits_file, index_of(device), limits->cgroup, &limits->soft, &limits->hard, &limits->used)
+                   ? NVML_OK
+                   : NVML_NOT_FOUND;
     if (!gpu->has_limits)
         return NVML_NOT_FOUND;
     limits->soft = gpu->limits[0];
@@ -323,6 +329,23 @@ EXPORT int nvmlDeviceGetMemoryLimits_v1(nvml_device device, struct nvml_memory_l
     limits->used = gpu->limits[2];
     return NVML_OK;
 }
+
+EXPORT int nvmlDeviceSetMemoryLimits_v1(nvml_device device, struct nvml_set_memory_limits *limits);
+EXPORT int nvmlDeviceSetMemoryLimits_v1(nvml_device device, struct nvml_set_memory_limits *limits) {
+    DEVICE(gpu)
+    if (geteuid() != 0)
+        return NVML_NO_PERMISSION;
+    if (!limits->cgroup || strncmp(limits->cgroup, "/sys/fs/cgroup/", 15) != 0 || limits->soft > limits->hard)
+        return NVML_INVALID_ARGUMENT;
+    if (!scenario->limits_file[0])
+        return NVML_NOT_SUPPORTED;
+    if (access(limits->cgroup, F_OK) != 0)
+        return NVML_NOT_FOUND;
+    if (!scenario->limits_ignored)
+        fake_limits_set(scenario->limits_file, index_of(device), limits->cgroup, limits->soft, limits->hard, scenario->limits_dmem);
+    return NVML_OK;
+}
+#endif
 
 EXPORT int nvmlDeviceGetNumaNodeId(nvml_device device, unsigned *ret);
 EXPORT int nvmlDeviceGetNumaNodeId(nvml_device device, unsigned *ret){ DEVICE(gpu) NUMBER(numa) }

@@ -217,6 +217,12 @@ static void take_line(char *at, unsigned line) {
         return;
     if (strcmp(key, "driver") == 0)
         text(at, scenario.driver, sizeof(scenario.driver));
+    else if (strcmp(key, "limits-file") == 0)
+        text(at, scenario.limits_file, sizeof(scenario.limits_file));
+    else if (strcmp(key, "limits-dmem") == 0)
+        text(at, scenario.limits_dmem, sizeof(scenario.limits_dmem));
+    else if (strcmp(key, "limits-ignored") == 0)
+        scenario.limits_ignored = true;
     else if (strcmp(key, "count") == 0) {
         scenario.has_count = true;
         scenario.count = (unsigned)whole(&at, line);
@@ -248,7 +254,8 @@ const struct fake_scenario *fake_scenario_now(void) {
     scenario.has_count = false;
     scenario.n_gpus = scenario.n_rules = 0;
     scenario.reset = 0;
-    scenario.driver[0] = '\0';
+    scenario.driver[0] = scenario.limits_file[0] = scenario.limits_dmem[0] = '\0';
+    scenario.limits_ignored = false;
     unsigned line = 0;
     for (char *at = file, *next; at; at = next) {
         next = strchr(at, '\n');

@@ -50,6 +50,8 @@ struct fake_scenario {
     bool has_count;
     unsigned count;
     double reset;
+    char limits_file[256], limits_dmem[256]; /* of a driver that has memory limits; "" */
+    bool limits_ignored;                     /* it says yes, and does nothing */
     size_t n_gpus, n_rules;
     struct fake_gpu gpus[FAKE_GPUS_MAX];
     struct fake_rule rules[FAKE_RULES_MAX];

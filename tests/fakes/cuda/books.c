@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake.h"
 
+#include "../limits.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +44,13 @@ static bool scripted(uint64_t number) {
     return at && number >= at && number < at + atomic_load(&refuse_left);
 }
 
+static uint64_t all_bytes(void) {
+    int64_t sum = 0;
+    for (int i = 1; i < FAKE_KINDS; i++)
+        sum += atomic_load(&bytes[i]);
+    return sum > 0 ? (uint64_t)sum : 0;
+}
+
 CUresult fake_gate(uint64_t size) {
     const struct fake_scenario_cuda *s = fake_cuda_scenario();
     bool no = scripted(atomic_fetch_add(&taking, 1) + 1);
@@ -54,12 +63,10 @@ CUresult fake_gate(uint64_t size) {
         uint64_t free = fake_meminfo("MemFree");
         no = no || free < size || free - size < s->least_free;
     }
-    if (s->total && !no) {
-        int64_t sum = 0;
-        for (int i = 1; i < FAKE_KINDS; i++)
-            sum += atomic_load(&bytes[i]);
-        no = size > s->total || (uint64_t)sum > s->total - size;
-    }
+    if (s->total && !no)
+        no = size > s->total || all_bytes() > s->total - size;
+    if (s->limits[0] && !no)
+        no = size > UINT64_MAX / 2 || !fake_limits_allow(s->limits, all_bytes() + size);
     if (no)
         (void)atomic_fetch_add(&refused, 1);
     return no ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
@@ -68,7 +75,14 @@ CUresult fake_gate(uint64_t size) {
 /* ---- things ---- */
 
 void fake_count(enum fake_kind kind, int64_t change) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const char *limits = fake_cuda_scenario()->limits;
     (void)atomic_fetch_add(&bytes[kind], change);
+    if (!limits[0])
+        return;
+    (void)pthread_mutex_lock(&lock);
+    fake_limits_note(limits, all_bytes());
+    (void)pthread_mutex_unlock(&lock);
 }
 
 struct fake_thing *fake_take(enum fake_kind kind, uint64_t size, CUcontext context, uint64_t wanted) {

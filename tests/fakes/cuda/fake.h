@@ -42,6 +42,7 @@ struct fake_scenario_cuda {
     bool nested;               /* the driver comes back through its own exported names */
     bool any;                  /* names that are not here have a function, too: it says that it is not supported */
     char asked[256];           /* a file for what cuGetProcAddress and cuGetExportTable were asked, one a line */
+    char limits[256];          /* the file of a driver that holds cgroups to limits; "": it does not */
     char report[256];          /* a file for the books at exit, with ".PID" after it */
 };
 const struct fake_scenario_cuda *fake_cuda_scenario(void);

@@ -43,6 +43,8 @@ static bool word(const char *key, const char *value) {
         return snprintf(scenario.asked, sizeof(scenario.asked), "%s", value) < (int)sizeof(scenario.asked);
     if (strcmp(key, "report") == 0)
         return snprintf(scenario.report, sizeof(scenario.report), "%s", value) < (int)sizeof(scenario.report);
+    if (strcmp(key, "limits") == 0)
+        return snprintf(scenario.limits, sizeof(scenario.limits), "%s", value) < (int)sizeof(scenario.limits);
     if (strcmp(key, "memory") != 0)
         return number(key, value);
     for (unsigned i = 0; i < 3; i++)
