@@ -41,10 +41,10 @@ void uma_driver_limit_explain(const struct uma_driver_limits *limits, char *ret_
                    remedy ? remedy : "");
 }
 
-static int refused(const struct uma_driver_limits *limits, const char *what, struct uma_error *err) {
+static int refused(const struct uma_driver_limits *limits, int code, const char *what, struct uma_error *err) {
     char why[400];
     uma_driver_limit_explain(limits, why, sizeof(why));
-    return uma_error_text(err, EIO, "%s: %s", what, why);
+    return uma_error_text(err, code, "%s: %s", what, why);
 }
 
 static void ask(const struct uma_driver_limit_place *place, uint64_t soft_most, uint64_t hard, struct uma_driver_limits *ret_limits) {
@@ -71,17 +71,17 @@ int uma_driver_limit_set(const struct uma_driver_limit_place *place, uint64_t li
     if (before.state != UMA_DRIVER_LIMITS_DONE) {
         undo(place, &before);
         *ret_limits = before;
-        return refused(&before, "the driver did not take the limit", err);
+        return refused(&before, EIO, "the driver did not take the limit", err);
     }
     uma_driver_limits_read(place->library, place->cgroup, &now);
     *ret_limits = now;
     if (now.state != UMA_DRIVER_LIMITS_DONE) {
         undo(place, &before);
-        return refused(&now, "the driver took the limit, and does not say that it has it", err);
+        return refused(&now, EBADMSG, "the driver took the limit, and does not say that it has it", err);
     }
     if (!uma_driver_limit_is(&now, limit)) {
         undo(place, &before);
-        return uma_error_text(err, EIO, "the driver took a limit of %llu bytes, and says %llu", (unsigned long long)limit,
+        return uma_error_text(err, EBADMSG, "the driver took a limit of %llu bytes, and says %llu", (unsigned long long)limit,
                               (unsigned long long)now.gpus[0].hard);
     }
     return 0;
@@ -91,5 +91,5 @@ int uma_driver_limit_release(const struct uma_driver_limit_place *place, struct 
     struct uma_driver_limits limits;
     ask(place, 0, UMA_DRIVER_LIMIT_NONE, &limits);
     *ret_limits = limits;
-    return limits.state == UMA_DRIVER_LIMITS_DONE ? 0 : refused(&limits, "the driver did not take its limit back", err);
+    return limits.state == UMA_DRIVER_LIMITS_DONE ? 0 : refused(&limits, EIO, "the driver did not take its limit back", err);
 }
