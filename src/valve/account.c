@@ -15,8 +15,6 @@
 
 _Static_assert(sizeof(struct uma_valve_slot) == 128, "two lines of 64 bytes, and as much as processors fetch at once");
 
-enum { BEING_FREED = 0xffffffffu }; /* no process has this number */
-
 /* Two that ask at once see each other's bytes: who is refused looks again, after a pause that is not the other's. */
 enum { TAKE_TRIES = 4, TAKE_PAUSE_NS = 20000 };
 
@@ -132,7 +130,7 @@ struct uma_valve_slot *uma_valve_account_join(struct uma_valve_account *account)
     }
     if (!slot)
         return NULL;
-    slot->pid_namespace = namespace;
+    atomic_store(&slot->pid_namespace, namespace);
     (void)memset(slot->name, 0, sizeof(slot->name));
     (void)prctl(PR_GET_NAME, slot->name);
     slot->name[sizeof(slot->name) - 1] = '\0';
@@ -141,27 +139,34 @@ struct uma_valve_slot *uma_valve_account_join(struct uma_valve_account *account)
     return slot;
 }
 
+static bool has_ended(uint32_t pid, uint64_t is) {
+    return is == UMA_VALVE_ENDED || (is == 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH); /* 0: none, or one that is hidden */
+}
+
+/* `pid`: as it stands in the slot. */
 static bool is_dead(const struct uma_valve_slot *slot, uint32_t pid, uint32_t namespace) {
-    uint64_t start = atomic_load(&slot->start_time);
-    if (pid == 0 || pid == BEING_FREED || slot->pid_namespace != namespace || namespace == 0)
+    uint64_t start = atomic_load(&slot->start_time), stack, was = atomic_load(&slot->stack);
+    if (pid == 0 || namespace == 0 || atomic_load(&slot->pid_namespace) != namespace)
         return false;
-    uint64_t stack, was = atomic_load(&slot->stack), is = uma_valve_start_of(pid, &stack);
-    if (is == 0) /* none, or one that is hidden */
-        return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-    if (is == UMA_VALVE_ENDED)
+    if (pid & UMA_VALVE_FREEING) { /* who was at it may have died before it was done */
+        pid &= ~UMA_VALVE_FREEING;
+        return has_ended(pid, uma_valve_start_of(pid, &stack));
+    }
+    uint64_t is = uma_valve_start_of(pid, &stack);
+    if (has_ended(pid, is))
         return true;
-    return start != 0 && (is != start || (stack && was && stack != was)); /* 0: it has not come to write it */
+    return is != 0 && start != 0 && (is != start || (stack && was && stack != was)); /* start 0: it has not come to write it */
 }
 
 uint64_t uma_valve_account_prune(struct uma_valve_account *account) {
-    uint32_t namespace = uma_valve_pid_namespace();
+    uint32_t namespace = uma_valve_pid_namespace(), own_pid = (uint32_t)getpid();
     uint64_t freed = 0;
-    if (uma_valve_start_time((uint32_t)getpid()) == 0)
+    if (uma_valve_start_time(own_pid) == 0)
         return 0; /* no /proc, or another's: everybody would seem dead */
     for (unsigned i = 0; i < n_slots(account); i++) {
         struct uma_valve_slot *slot = &account->slots[i];
         uint32_t pid = atomic_load(&slot->pid);
-        if (!is_dead(slot, pid, namespace) || !atomic_compare_exchange_strong(&slot->pid, &pid, BEING_FREED))
+        if (!is_dead(slot, pid, namespace) || !atomic_compare_exchange_strong(&slot->pid, &pid, own_pid | UMA_VALVE_FREEING))
             continue;
         atomic_store(&slot->start_time, 0);
         freed += atomic_load(&slot->used) + atomic_load(&slot->overhead);
@@ -236,6 +241,20 @@ void uma_valve_account_give_back(struct uma_valve_slot *slot, uint64_t size) {
 
 /* ---- events ---- */
 
+static void copy_event(struct uma_valve_event *to, const struct uma_valve_event *from) {
+#define COPY(field) atomic_store_explicit(&to->field, atomic_load_explicit(&from->field, memory_order_relaxed), memory_order_relaxed)
+    COPY(time_ns);
+    COPY(size);
+    COPY(used);
+    COPY(ceiling);
+    COPY(available);
+    COPY(free);
+    COPY(evicted);
+    COPY(pid);
+    COPY(kind);
+#undef COPY
+}
+
 void uma_valve_account_tell(struct uma_valve_account *account, const struct uma_valve_event *event) {
     if (event->kind < UMA_VALVE_EVENT_KINDS)
         (void)atomic_fetch_add(&account->counts[event->kind], 1);
@@ -243,15 +262,7 @@ void uma_valve_account_tell(struct uma_valve_account *account, const struct uma_
     uint64_t sequence = atomic_fetch_add(&account->next_event, 1) + 1;
     struct uma_valve_event *to = &account->events[sequence % UMA_VALVE_EVENTS];
     atomic_store(&to->sequence, 0);
-    to->time_ns = event->time_ns;
-    to->size = event->size;
-    to->used = event->used;
-    to->ceiling = event->ceiling;
-    to->available = event->available;
-    to->free = event->free;
-    to->evicted = event->evicted;
-    to->pid = event->pid;
-    to->kind = event->kind;
+    copy_event(to, event);
     atomic_store_explicit(&to->sequence, sequence, memory_order_release);
 }
 
@@ -265,15 +276,8 @@ unsigned uma_valve_account_events(const struct uma_valve_account *account, uint6
         uint64_t sequence = atomic_load_explicit(&from->sequence, memory_order_acquire);
         if (sequence == 0 || sequence < *after + 1)
             break; /* being written */
-        struct uma_valve_event copy = { .time_ns = from->time_ns,
-                                        .size = from->size,
-                                        .used = from->used,
-                                        .ceiling = from->ceiling,
-                                        .available = from->available,
-                                        .free = from->free,
-                                        .evicted = from->evicted,
-                                        .pid = from->pid,
-                                        .kind = from->kind };
+        struct uma_valve_event copy;
+        copy_event(&copy, from);
         atomic_thread_fence(memory_order_acquire);
         ++*after;
         if (atomic_load_explicit(&from->sequence, memory_order_relaxed) != *after)

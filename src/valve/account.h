@@ -21,6 +21,7 @@
 #define UMA_VALVE_MARK "umactl-valve version "
 #define UMA_VALVE_ACCOUNT_MAGIC UINT64_C(0x31766c61766d75) /* "umvalv1" */
 #define UMA_VALVE_NONE UINT64_MAX                          /* no ceiling */
+#define UMA_VALVE_FREEING UINT32_C(0x80000000)             /* no pid is so large (PID_MAX_LIMIT is 1 << 22) */
 
 enum {
     UMA_VALVE_SLOTS = 1024, /* processes of one job that use CUDA at the same time; what comes later counts for itself alone */
@@ -29,14 +30,14 @@ enum {
 
 /* A process. On lines of its own, so that processes do not wait for each other's. */
 struct uma_valve_slot {
-    _Atomic uint32_t pid;        /* as in its own PID namespace; 0: free */
-    uint32_t pid_namespace;      /* inode of it: in another one, its pid says nothing */
-    _Atomic uint64_t start_time; /* clock ticks since boot (proc_pid_stat(5), field 22); 0: not written yet */
-    _Atomic uint64_t used;       /* bytes taken through calls that say how many, with those under way */
-    _Atomic uint64_t under_way;  /* of these: asked of the driver and not answered yet, so that the machine's figures may not show them */
-    _Atomic uint64_t overhead;   /* bytes of contexts and modules, as measured around the calls that made them */
-    _Atomic uint64_t refused;    /* calls that were answered with out of memory here */
-    char name[16];               /* comm; hostile text */
+    _Atomic uint32_t pid;           /* as in its own PID namespace; 0: free; UMA_VALVE_FREEING and the pid of who frees it */
+    _Atomic uint32_t pid_namespace; /* inode of it: in another one, its pid says nothing */
+    _Atomic uint64_t start_time;    /* clock ticks since boot (proc_pid_stat(5), field 22); 0: not written yet */
+    _Atomic uint64_t used;          /* bytes taken through calls that say how many, with those under way */
+    _Atomic uint64_t under_way; /* of these: asked of the driver and not answered yet, so that the machine's figures may not show them */
+    _Atomic uint64_t overhead;  /* bytes of contexts and modules, as measured around the calls that made them */
+    _Atomic uint64_t refused;   /* calls that were answered with out of memory here */
+    char name[16];              /* comm; hostile text */
     _Atomic uint64_t
         stack; /* where its stack begins (field 28), which is another after execve(2): what it had went with the old program; 0: not to be seen */
     _Atomic uint64_t untouched; /* of `used`: managed memory, which leaves the machine page by page as it is touched, and may not have */
@@ -53,12 +54,13 @@ enum uma_valve_event_kind {
 
 struct uma_valve_event {
     _Atomic uint64_t sequence; /* from 1; written last, so that a reader knows a whole one */
-    uint64_t time_ns;          /* CLOCK_MONOTONIC */
-    uint64_t size;             /* bytes of the call */
-    uint64_t used, ceiling;    /* of the job */
-    uint64_t available, free;  /* of the machine; 0 when not known */
-    uint64_t evicted;          /* bytes, of MADE_ROOM */
-    uint32_t pid, kind;        /* enum uma_valve_event_kind */
+    /* Read by others while they are written, and thrown away then: hence atomic, each for itself. */
+    _Atomic uint64_t time_ns;         /* CLOCK_MONOTONIC */
+    _Atomic uint64_t size;            /* bytes of the call */
+    _Atomic uint64_t used, ceiling;   /* of the job */
+    _Atomic uint64_t available, free; /* of the machine; 0 when not known */
+    _Atomic uint64_t evicted;         /* bytes, of MADE_ROOM */
+    _Atomic uint32_t pid, kind;       /* enum uma_valve_event_kind */
 };
 
 struct uma_valve_account {

@@ -24,17 +24,16 @@ enum { NOT_BEGUN, BEGINNING, READY, FAILED };
 enum { WAIT_NS = 1000000, WAITS = 2000 /* of a millisecond: the first call of CUDA takes hundreds */ };
 
 static struct uma_valve_settings the_settings;
+static _Atomic pid_t settings_reader; /* who is at it */
 static _Atomic unsigned settings_read;
 static struct uma_valve_process *_Atomic shared;
 
-const struct uma_valve_settings *uma_valve_settings(void) {
-    unsigned none = NOT_BEGUN;
-    if (atomic_load_explicit(&settings_read, memory_order_acquire) == READY)
-        return &the_settings;
-    if (!atomic_compare_exchange_strong(&settings_read, &none, BEGINNING)) {
-        static const struct uma_valve_settings meanwhile = { .ceiling = UMA_VALVE_NONE };
-        return &meanwhile; /* of another thread's first lookup, microseconds ago */
-    }
+static void wait_a_little(void) {
+    struct timespec pause = { .tv_nsec = WAIT_NS };
+    (void)syscall(SYS_nanosleep, &pause, NULL);
+}
+
+static void read_settings(void) {
     const char *unknown;
     size_t n;
     uma_valve_settings_parse(getenv(UMA_VALVE_VARIABLE), &the_settings, &unknown, &n);
@@ -45,7 +44,22 @@ const struct uma_valve_settings *uma_valve_settings(void) {
         uma_valve_say_n(&line, unknown, (unsigned)n);
         uma_valve_say_end(&line);
     }
-    return &the_settings;
+}
+
+/*
+ * Others wait for the thread that reads: who went on without a limit would make an account without one. In a child of fork(2) that thread may not be there: then it is read anew.
+ */
+const struct uma_valve_settings *uma_valve_settings(void) {
+    if (atomic_load_explicit(&settings_read, memory_order_acquire) == READY)
+        return &the_settings;
+    pid_t reader = 0, self = getpid();
+    if (atomic_compare_exchange_strong(&settings_reader, &reader, self) ||
+        (reader != self && atomic_compare_exchange_strong(&settings_reader, &reader, self)))
+        read_settings();
+    for (int i = 0; i < WAITS && atomic_load_explicit(&settings_read, memory_order_acquire) != READY; i++)
+        wait_a_little();
+    static const struct uma_valve_settings none = { .ceiling = UMA_VALVE_NONE };
+    return atomic_load_explicit(&settings_read, memory_order_acquire) == READY ? &the_settings : &none;
 }
 
 static void tell_failure(const char *what) {
@@ -116,8 +130,7 @@ struct uma_valve_process *uma_valve_process(void) {
         errno = before;
     }
     for (int i = 0; state == BEGINNING && i < WAITS; i++) {
-        struct timespec pause = { .tv_nsec = WAIT_NS };
-        (void)syscall(SYS_nanosleep, &pause, NULL);
+        wait_a_little();
         state = atomic_load_explicit(&process->begun, memory_order_acquire);
     }
     return state == READY ? process : NULL;

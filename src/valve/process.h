@@ -36,6 +36,8 @@ struct uma_valve_process {
     struct uma_valve_machine machine;
     struct uma_valve_reserved reserved;
     struct uma_valve_held *held;
+    _Atomic uint64_t pool_claims;            /* bytes that calls under way may find idle in pools: no second call counts on the same ones */
+    _Atomic uint32_t pools_looked_at;        /* threads that are asking the driver about pools: none is destroyed meanwhile */
     _Atomic uint64_t pools[UMA_VALVE_POOLS]; /* keys of those that hold something, as in `held`; 0: free */
 };
 

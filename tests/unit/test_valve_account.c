@@ -92,6 +92,26 @@ static void dead(void **state) {
     assert_int_equal(uma_valve_account_used(account), 0);
 }
 
+/* Who frees a dead process's slot may be killed in the middle of it: the next one does. While it lives, nobody else does. */
+static void freed_in_part(void **state) {
+    (void)state;
+    struct uma_valve_slot *slot = &account->slots[1];
+    assert_non_null(uma_valve_account_join(account));
+    atomic_store(&account->n_slots, 2);
+    atomic_store(&slot->pid_namespace, account->slots[0].pid_namespace);
+    atomic_store(&slot->used, 900);
+    pid_t child = fork();
+    if (child == 0)
+        (void)pause();
+    atomic_store(&slot->pid, (uint32_t)child | UMA_VALVE_FREEING);
+    assert_int_equal(uma_valve_account_prune(account), 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(uma_valve_account_prune(account), 900);
+    assert_int_equal(slot->pid, 0);
+    assert_int_equal(uma_valve_account_used(account), 0);
+}
+
 /* In another PID namespace the same number is another process, or none: nothing is concluded. */
 static void foreign(void **state) {
     (void)state;
@@ -190,10 +210,11 @@ static void events(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(validity, begin, end),  cmocka_unit_test_setup_teardown(takes, begin, end),
-        cmocka_unit_test_setup_teardown(dead, begin, end),      cmocka_unit_test_setup_teardown(foreign, begin, end),
-        cmocka_unit_test_setup_teardown(full, begin, end),      cmocka_unit_test_setup_teardown(threads, begin, end),
-        cmocka_unit_test_setup_teardown(processes, begin, end), cmocka_unit_test_setup_teardown(events, begin, end),
+        cmocka_unit_test_setup_teardown(validity, begin, end),      cmocka_unit_test_setup_teardown(takes, begin, end),
+        cmocka_unit_test_setup_teardown(dead, begin, end),          cmocka_unit_test_setup_teardown(foreign, begin, end),
+        cmocka_unit_test_setup_teardown(freed_in_part, begin, end), cmocka_unit_test_setup_teardown(full, begin, end),
+        cmocka_unit_test_setup_teardown(threads, begin, end),       cmocka_unit_test_setup_teardown(processes, begin, end),
+        cmocka_unit_test_setup_teardown(events, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
