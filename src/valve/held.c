@@ -171,6 +171,20 @@ bool uma_valve_held_resize(struct uma_valve_held *held, enum uma_valve_kind kind
     return slot;
 }
 
+void uma_valve_held_move_context(struct uma_valve_held *held, uint32_t from, uint32_t to) {
+    for (unsigned i = 0; from != 0 && i < SHARDS; i++) {
+        struct shard *shard = &held->shards[i];
+        if (!uma_valve_spin_lock(&shard->lock)) {
+            (void)atomic_fetch_add(&held->lost, 1);
+            continue;
+        }
+        for (uint32_t s = 0; s < shard->n_slots; s++)
+            if (shard->slots[s].key && shard->slots[s].context == from)
+                shard->slots[s].context = to;
+        uma_valve_spin_unlock(&shard->lock);
+    }
+}
+
 /* One pass; what moves up into a place that was left is looked at there. */
 static bool drop_from(struct shard *shard, uint32_t context, uint64_t *bytes, uint64_t *overhead) {
     bool some = false;

@@ -58,6 +58,8 @@ bool uma_valve_held_find(struct uma_valve_held *held, enum uma_valve_kind kind, 
 bool uma_valve_held_use(struct uma_valve_held *held, uint64_t handle, int change, uint64_t *ret_size);
 /* The size of a pool as the driver says it now; `ret_before`: as it was. */
 bool uma_valve_held_resize(struct uma_valve_held *held, enum uma_valve_kind kind, uint64_t key, uint64_t size, uint64_t *ret_before);
+/* What goes with one context goes with another from now on: a number that is no context's, while it is not known whether it ends. */
+void uma_valve_held_move_context(struct uma_valve_held *held, uint32_t from, uint32_t to);
 /* All that goes with a context is taken out: bytes; `ret_overhead`: those of code (UMA_VALVE_MODULE), which are not among them. */
 uint64_t uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t context, uint64_t *ret_overhead);
 /* Calls that could not be put in or taken out. */

@@ -8,6 +8,9 @@
 #include "valve/process.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Keys of the graph memory of a device among the pools, whose handles are pointers. */
 #define GRAPH_KEY(device) ((uint64_t)(unsigned)(device) + 1)
@@ -56,14 +59,29 @@ static void note_pool(struct uma_valve_process *process, uint64_t key) {
     }
 }
 
+/* Those who are asking the driver about pools have their answer before it is destroyed; a call of theirs takes no longer than this, or it is not waited for. */
+enum { LOOK_WAIT_NS = 50000, LOOK_WAITS = 4000 };
+
 static void forget_pool(struct uma_valve_process *process, uint64_t key) {
     for (unsigned i = 0; i < UMA_VALVE_POOLS; i++) {
         uint64_t is = key;
         (void)atomic_compare_exchange_strong(&process->pools[i], &is, 0);
     }
+    for (unsigned i = 0; i < LOOK_WAITS && atomic_load(&process->pools_looked_at); i++) {
+        struct timespec pause = { .tv_nsec = LOOK_WAIT_NS };
+        (void)syscall(SYS_nanosleep, &pause, NULL);
+    }
 }
 
-/* What a pool has is set to what the driver says: what it had before is returned. */
+/* What the driver has reserved for it. */
+static bool reserved_of(uint64_t key, uint64_t *ret_reserved) {
+    if (key <= GRAPH_KEYS)
+        return graph_reserved((CUdevice)(key - 1), ret_reserved);
+    CUmemoryPool pool = (CUmemoryPool)(uintptr_t)key; /* NOLINT(performance-no-int-to-ptr): the key is the pool's handle */
+    return attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, ret_reserved);
+}
+
+/* What a pool has is set to what the driver says. Returned: what it had before. */
 static uint64_t set_pool(struct uma_valve_process *process, uint64_t key, uint64_t reserved) {
     uint64_t before = 0;
     if (!uma_valve_held_resize(process->held, UMA_VALVE_POOL, key, reserved, &before)) {
@@ -71,7 +89,6 @@ static uint64_t set_pool(struct uma_valve_process *process, uint64_t key, uint64
         if (!uma_valve_held_put(process->held, &pool, &before))
             return reserved;
     }
-    note_pool(process, key);
     if (reserved > before)
         (void)atomic_fetch_add(&process->slot->used, reserved - before);
     else
@@ -79,24 +96,46 @@ static uint64_t set_pool(struct uma_valve_process *process, uint64_t key, uint64
     return before;
 }
 
-bool uma_valve_pools_look(struct uma_valve_process *process) {
+/*
+ * Asked once more after it was set: of threads that do this at once, one may write down what was true before another's call. Whoever writes last sees what is. True: the pool has less than
+ * before.
+ */
+static bool settle(struct uma_valve_process *process, uint64_t key) {
+    enum { TRIES = 8 };
+    uint64_t reserved, now;
     bool less = false;
-    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++) {
-        uint64_t key = atomic_load_explicit(&process->pools[i], memory_order_relaxed), reserved;
-        bool of_graphs = key <= GRAPH_KEYS;
-        CUmemoryPool pool = (CUmemoryPool)(uintptr_t)key; /* NOLINT(performance-no-int-to-ptr): the key is the pool's handle */
-        if (key && (of_graphs ? graph_reserved((CUdevice)(key - 1), &reserved)
-                              : attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved)))
-            less |= set_pool(process, key, reserved) > reserved;
+    if (!reserved_of(key, &reserved))
+        return false;
+    for (unsigned i = 0; i < TRIES; i++, reserved = now) {
+        less |= set_pool(process, key, reserved) > reserved;
+        if (!reserved_of(key, &now) || now == reserved)
+            break;
     }
     return less;
 }
 
-void uma_valve_graphs_read(CUdevice device) {
+bool uma_valve_pools_look(struct uma_valve_process *process) {
+    bool less = false;
+    (void)atomic_fetch_add(&process->pools_looked_at, 1);
+    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++) {
+        uint64_t key = atomic_load(&process->pools[i]); /* after the count, which forget_pool() reads after it took the key out */
+        if (key)
+            less |= settle(process, key);
+    }
+    (void)atomic_fetch_sub(&process->pools_looked_at, 1);
+    return less;
+}
+
+static void read_pool(uint64_t key) {
     struct uma_valve_process *process = uma_valve_process();
-    uint64_t reserved;
-    if (process && graph_reserved(device, &reserved))
-        (void)set_pool(process, GRAPH_KEY(device), reserved);
+    if (!process)
+        return;
+    (void)settle(process, key);
+    note_pool(process, key);
+}
+
+void uma_valve_graphs_read(CUdevice device) {
+    read_pool(GRAPH_KEY(device));
 }
 
 void uma_valve_graphs_look(void) {
@@ -104,15 +143,8 @@ void uma_valve_graphs_look(void) {
     for (unsigned i = 0; process && i < UMA_VALVE_POOLS; i++) {
         uint64_t key = atomic_load_explicit(&process->pools[i], memory_order_relaxed);
         if (key && key <= GRAPH_KEYS)
-            uma_valve_graphs_read((CUdevice)(key - 1));
+            (void)settle(process, key);
     }
-}
-
-static void read_pool(CUmemoryPool pool) {
-    struct uma_valve_process *process = uma_valve_process();
-    uint64_t reserved;
-    if (process && attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
-        (void)set_pool(process, (uint64_t)(uintptr_t)pool, reserved);
 }
 
 /* Is what is asked for in this stream written down for a graph, whose memory comes when it is launched? Neither the legacy stream nor none can be. */
@@ -125,13 +157,14 @@ static bool is_captured(CUstream stream) {
     return get && get(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
-/* How much the pool will have to grow for it, at most. */
-static uint64_t growth(CUmemoryPool pool, uint64_t size) {
+/* How much the pool will have to grow for it, at most. `claimed`: what calls under way may find idle before this one. */
+static uint64_t growth(CUmemoryPool pool, uint64_t size, uint64_t claimed) {
     uint64_t reserved, used;
     if (!attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) ||
         !attribute_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
         return size;
     uint64_t idle = reserved > used ? reserved - used : 0;
+    idle = idle > claimed ? idle - claimed : 0;
     return size > idle ? size - idle : 0;
 }
 
@@ -157,33 +190,50 @@ static CUresult call_from_pool(const struct arguments *a) {
     return ((__typeof__(cuMemAllocFromPoolAsync) *)a->real)(a->dptr, a->bytesize, a->pool, a->stream);
 }
 
+/* Out of a pool that the driver answers for: what it grows by is counted as the pool's before the call's own claim is let go of, so that no other process finds room in between. */
+static CUresult allocate_of(const char *name, const struct arguments *a, CUmemoryPool pool, CUresult (*call)(const struct arguments *a)) {
+    struct uma_valve_process *process = uma_valve_process();
+    struct uma_valve_ticket ticket;
+    if (!process || !a->dptr || !a->bytesize)
+        return call(a);
+    uint64_t claimed = atomic_fetch_add(&process->pool_claims, a->bytesize);
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+    if (uma_valve_ask(name, growth(pool, a->bytesize, claimed), &ticket)) {
+        r = call(a);
+        if (r == CUDA_ERROR_OUT_OF_MEMORY && uma_valve_ask_again(&ticket))
+            r = call(a);
+        read_pool((uint64_t)(uintptr_t)pool);
+        uma_valve_not_given(&ticket);
+    }
+    (void)atomic_fetch_sub(&process->pool_claims, a->bytesize);
+    return r;
+}
+
 static CUresult allocate(const char *name, const struct arguments *a, CUmemoryPool pool, CUresult (*call)(const struct arguments *a)) {
     struct uma_valve_ticket ticket;
     uint64_t reserved;
-    CUdevice device;
-    bool by_pool = attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
-    uint64_t size = !a->dptr ? 0 : by_pool ? growth(pool, a->bytesize) : a->bytesize;
-    if (!uma_valve_ask(name, size, &ticket))
+    if (attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
+        return allocate_of(name, a, pool, call);
+    if (!uma_valve_ask(name, a->dptr ? a->bytesize : 0, &ticket))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = call(a);
     if (r == CUDA_ERROR_OUT_OF_MEMORY && uma_valve_ask_again(&ticket))
         r = call(a);
-    if (r == CUDA_SUCCESS && !by_pool && ticket.process && a->dptr)
+    if (r == CUDA_SUCCESS && ticket.process && a->dptr)
         uma_valve_given(&ticket, UMA_VALVE_DEVICE, *a->dptr, a->bytesize, 0);
     else
         uma_valve_not_given(&ticket);
-    if (by_pool)
-        read_pool(pool);
-    if (r == CUDA_SUCCESS && is_captured(a->captured) && uma_valve_current_device(&device))
-        uma_valve_graphs_read(device);
     return r;
 }
 
 static CUresult allocate_guarded(const char *name, const struct arguments *a, CUresult (*call)(const struct arguments *a)) {
     if (uma_valve_inside())
         return call(a);
+    CUdevice device;
     uma_valve_enter();
     CUresult r = allocate(name, a, a->pool ? a->pool : current_pool(), call);
+    if (r == CUDA_SUCCESS && is_captured(a->captured) && uma_valve_current_device(&device))
+        uma_valve_graphs_read(device);
     uma_valve_leave();
     return r;
 }
@@ -231,7 +281,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
     UMA_VALVE_REAL(cuMemPoolTrimTo);
     CUresult r = real(pool, minBytesToKeep);
     if (r == CUDA_SUCCESS && !uma_valve_inside())
-        read_pool(pool);
+        read_pool((uint64_t)(uintptr_t)pool);
     return r;
 }
 

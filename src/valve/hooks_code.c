@@ -35,10 +35,7 @@ CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
 
 CUresult cuModuleUnload(CUmodule hmod) {
     UMA_VALVE_REAL(cuModuleUnload);
-    CUresult r = real(hmod);
-    if (r == CUDA_SUCCESS && !uma_valve_inside())
-        uma_valve_overhead_end(UMA_VALVE_MODULE, (uint64_t)(uintptr_t)hmod);
-    return r;
+    UMA_VALVE_UNMAKE(UMA_VALVE_MODULE, hmod, real(hmod));
 }
 
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, int *jitOptions, void **jitOptionsValues, unsigned numJitOptions,
@@ -60,8 +57,5 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, int *ji
 
 CUresult cuLibraryUnload(CUlibrary library) {
     UMA_VALVE_REAL(cuLibraryUnload);
-    CUresult r = real(library);
-    if (r == CUDA_SUCCESS && !uma_valve_inside())
-        uma_valve_overhead_end(UMA_VALVE_LIBRARY, (uint64_t)(uintptr_t)library);
-    return r;
+    UMA_VALVE_UNMAKE(UMA_VALVE_LIBRARY, library, real(library));
 }

@@ -12,8 +12,11 @@
 /* Of a part of one that is there: enough for the machine to be looked at. */
 #define LEAST_GREEN ((uint64_t)2 << 20)
 
+/* Not of contexts that live. */
+#define ENDING UINT32_C(0x80000000)
+
 uint32_t uma_valve_context_number(CUcontext context) {
-    uint32_t number = (uint32_t)(uma_valve_mix((uint64_t)(uintptr_t)context) >> 32);
+    uint32_t number = (uint32_t)(uma_valve_mix((uint64_t)(uintptr_t)context) >> 32) & ~ENDING;
     return !context ? 0 : number ? number : 1;
 }
 
@@ -29,15 +32,37 @@ static uint64_t least(const void *result) {
     return result ? LEAST : 0;
 }
 
-/* All that was allocated in a context goes with it. */
-static void context_ended(uint64_t key, enum uma_valve_kind kind, uint32_t number) {
-    struct uma_valve_process *process = uma_valve_process();
-    if (!process)
-        return;
-    uint64_t overhead = 0;
-    uma_valve_overhead_end(kind, key);
-    uma_valve_account_give_back(process->slot, uma_valve_held_drop_context(process->held, number, &overhead));
-    (void)atomic_fetch_sub(&process->slot->overhead, overhead);
+/*
+ * All that was allocated in a context goes with it. Before the driver ends it, what is in it is given another number, and what it took itself is taken out: the next context may have the same
+ * address, the moment this one is gone.
+ */
+struct ending {
+    struct uma_valve_process *process;
+    struct uma_valve_holding self;
+    bool held;              /* self: it is known what it took */
+    uint32_t number, other; /* as of the context, and meanwhile */
+};
+
+static void begin_end(struct uma_valve_process *process, enum uma_valve_kind kind, uint64_t key, uint32_t number,
+                      struct ending *ret_ending) {
+    static _Atomic uint32_t count;
+    *ret_ending = (struct ending){ .process = process, .number = number, .other = ENDING | atomic_fetch_add(&count, 1) };
+    ret_ending->held = uma_valve_overhead_ending(kind, key, &ret_ending->self);
+    uma_valve_held_move_context(process->held, ret_ending->number, ret_ending->other);
+}
+
+static void has_ended(const struct ending *e) {
+    uint64_t overhead = 0, bytes = uma_valve_held_drop_context(e->process->held, e->other, &overhead);
+    if (e->held)
+        uma_valve_overhead_ended(&e->self);
+    uma_valve_account_give_back(e->process->slot, bytes);
+    (void)atomic_fetch_sub(&e->process->slot->overhead, overhead);
+}
+
+static void has_not_ended(const struct ending *e) {
+    uma_valve_held_move_context(e->process->held, e->other, e->number);
+    if (e->held)
+        uma_valve_overhead_stays(&e->self);
 }
 
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev) {
@@ -56,13 +81,15 @@ CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned flags, 
 }
 
 static CUresult destroy(CUresult (*real)(CUcontext), CUcontext ctx) {
-    if (uma_valve_inside())
+    struct uma_valve_process *process = uma_valve_inside() || !ctx ? NULL : uma_valve_process();
+    struct ending ending;
+    if (!process)
         return real(ctx);
+    begin_end(process, UMA_VALVE_CONTEXT, (uint64_t)(uintptr_t)ctx, uma_valve_context_number(ctx), &ending);
     uma_valve_enter();
     CUresult r = real(ctx);
     uma_valve_leave();
-    if (r == CUDA_SUCCESS)
-        context_ended((uint64_t)(uintptr_t)ctx, UMA_VALVE_CONTEXT, uma_valve_context_number(ctx));
+    (r == CUDA_SUCCESS ? has_ended : has_not_ended)(&ending);
     return r;
 }
 
@@ -97,10 +124,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
 
 CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
     UMA_VALVE_REAL(cuGreenCtxDestroy);
-    CUresult r = real(hCtx);
-    if (r == CUDA_SUCCESS && !uma_valve_inside())
-        uma_valve_overhead_end(UMA_VALVE_CONTEXT, (uint64_t)(uintptr_t)hCtx);
-    return r;
+    UMA_VALVE_UNMAKE(UMA_VALVE_CONTEXT, hCtx, real(hCtx));
 }
 
 static uint64_t primary_key(CUdevice device) {
@@ -119,15 +143,15 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
 static CUresult end_primary(CUresult (*real)(CUdevice), CUdevice dev) {
     struct uma_valve_process *process = uma_valve_inside() ? NULL : uma_valve_process();
     struct uma_valve_holding holding;
-    if (!process)
+    struct ending ending;
+    if (!process || !uma_valve_held_find(process->held, UMA_VALVE_PRIMARY, primary_key(dev), &holding))
         return real(dev);
-    bool held = uma_valve_held_find(process->held, UMA_VALVE_PRIMARY, primary_key(dev), &holding);
+    begin_end(process, UMA_VALVE_PRIMARY, primary_key(dev), holding.context, &ending);
     uma_valve_enter();
     CUresult r = real(dev);
-    bool ended = r == CUDA_SUCCESS && held && !is_active(dev);
+    bool ended = r == CUDA_SUCCESS && !is_active(dev); /* others may use it still */
     uma_valve_leave();
-    if (ended)
-        context_ended(primary_key(dev), UMA_VALVE_PRIMARY, holding.context);
+    (ended ? has_ended : has_not_ended)(&ending);
     return r;
 }
 

@@ -79,16 +79,52 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
     return r;
 }
 
+/* Mappings that are taken out before the driver's call, for it to be undone when it fails. A range of more is that of a pool at its end. */
+enum { UNMAPPED = 32 };
+
+struct unmapped {
+    struct uma_valve_holding mapping;
+    uint64_t size; /* of its handle, when nobody else used it */
+};
+
+/* The mapping at this address. False: it is not ours. */
+static bool unmap_one(struct uma_valve_process *process, uint64_t at, struct unmapped *ret) {
+    if (!uma_valve_held_take(process->held, UMA_VALVE_MAPPING, at, &ret->mapping))
+        return false;
+    (void)uma_valve_held_use(process->held, ret->mapping.other, -1, &ret->size);
+    return ret->mapping.size > 0;
+}
+
+static void map_again(struct uma_valve_process *process, const struct unmapped *u) {
+    uint64_t before;
+    if (u->size) { /* the mapping was the last user, and still is */
+        struct uma_valve_holding again = { .key = u->mapping.other, .size = u->size, .kind = UMA_VALVE_HANDLE, .users = 1 };
+        uma_valve_not_freed(&again);
+    } else
+        use(u->mapping.other);
+    (void)uma_valve_held_put(process->held, &u->mapping, &before);
+}
+
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     UMA_VALVE_REAL(cuMemUnmap);
+    struct uma_valve_process *process = uma_valve_inside() ? NULL : uma_valve_process();
+    struct unmapped all[UNMAPPED], more;
+    unsigned n = 0;
+    uint64_t at = ptr;
+    if (!process)
+        return real(ptr, size);
+    /* before the call: the driver may give the numbers of handles anew. A range may hold several mappings, one after another: the driver takes none in part */
+    for (; n < UNMAPPED && at - ptr < size && unmap_one(process, at, &all[n]); n++)
+        at += all[n].mapping.size;
+    uma_valve_enter();
     CUresult r = real(ptr, size);
-    struct uma_valve_process *process = r == CUDA_SUCCESS && !uma_valve_inside() ? uma_valve_process() : NULL;
-    struct uma_valve_holding mapping;
-    /* a range may hold several, one after another: the driver takes none in part */
-    for (uint64_t at = ptr; process && at - ptr < size; at += mapping.size) {
-        if (!uma_valve_held_take(process->held, UMA_VALVE_MAPPING, at, &mapping) || !mapping.size)
-            break;
-        let_go(mapping.other);
-    }
+    uma_valve_leave();
+    for (unsigned i = 0; i < n; i++)
+        if (r == CUDA_SUCCESS)
+            uma_valve_account_give_back(process->slot, all[i].size);
+        else
+            map_again(process, &all[i]);
+    for (; r == CUDA_SUCCESS && n == UNMAPPED && at - ptr < size && unmap_one(process, at, &more); at += more.mapping.size)
+        uma_valve_account_give_back(process->slot, more.size);
     return r;
 }

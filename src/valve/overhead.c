@@ -46,9 +46,20 @@ void uma_valve_make_end(const struct uma_valve_making *making, enum uma_valve_ki
     (void)atomic_fetch_sub(&process->slot->overhead, before);
 }
 
-void uma_valve_overhead_end(enum uma_valve_kind kind, uint64_t key) {
+bool uma_valve_overhead_ending(enum uma_valve_kind kind, uint64_t key, struct uma_valve_holding *ret_holding) {
     struct uma_valve_process *process = key ? uma_valve_process() : NULL;
-    struct uma_valve_holding holding;
-    if (process && uma_valve_held_take(process->held, kind, key, &holding))
-        (void)atomic_fetch_sub(&process->slot->overhead, holding.size);
+    return process && uma_valve_held_take(process->held, kind, key, ret_holding);
+}
+
+void uma_valve_overhead_ended(const struct uma_valve_holding *holding) {
+    struct uma_valve_process *process = uma_valve_process();
+    if (process)
+        (void)atomic_fetch_sub(&process->slot->overhead, holding->size);
+}
+
+void uma_valve_overhead_stays(const struct uma_valve_holding *holding) {
+    struct uma_valve_process *process = uma_valve_process();
+    uint64_t before = 0;
+    if (process && (!uma_valve_held_put(process->held, holding, &before) || before))
+        (void)atomic_fetch_sub(&process->slot->overhead, before ? before : holding->size);
 }

@@ -18,8 +18,29 @@ struct uma_valve_making {
 bool uma_valve_make_begin(const char *call, uint64_t least, struct uma_valve_making *ret_making);
 /* `key` 0: the call failed, and what it took does not stay. Counted under the kind and key; `context`: kept with it. */
 void uma_valve_make_end(const struct uma_valve_making *making, enum uma_valve_kind kind, uint64_t key, uint32_t context);
-/* It was destroyed or unloaded. */
-void uma_valve_overhead_end(enum uma_valve_kind kind, uint64_t key);
+
+/*
+ * Before it is destroyed or unloaded, the holding is taken out: the driver may give the same handle to another thread the moment it is free. False: it is not ours. Then either it has ended, or it
+ * stays.
+ */
+bool uma_valve_overhead_ending(enum uma_valve_kind kind, uint64_t key, struct uma_valve_holding *ret_holding);
+void uma_valve_overhead_ended(const struct uma_valve_holding *holding);
+void uma_valve_overhead_stays(const struct uma_valve_holding *holding);
+
+#define UMA_VALVE_UNMAKE(kind, key, call)                                                                                                  \
+    do {                                                                                                                                   \
+        struct uma_valve_holding holding_;                                                                                                 \
+        if (uma_valve_inside() || !uma_valve_overhead_ending(kind, (uint64_t)(uintptr_t)(key), &holding_))                                 \
+            return call;                                                                                                                   \
+        uma_valve_enter();                                                                                                                 \
+        CUresult r_ = call;                                                                                                                \
+        uma_valve_leave();                                                                                                                 \
+        if (r_ == CUDA_SUCCESS)                                                                                                            \
+            uma_valve_overhead_ended(&holding_);                                                                                           \
+        else                                                                                                                               \
+            uma_valve_overhead_stays(&holding_);                                                                                           \
+        return r_;                                                                                                                         \
+    } while (0)
 
 #define UMA_VALVE_MAKE(name, least, call, kind, key, context)                                                                              \
     do {                                                                                                                                   \

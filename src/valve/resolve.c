@@ -160,7 +160,9 @@ __attribute__((visibility("hidden"), used)) int uma_valve_dlopen_flags(int flags
     return uma_valve_settings()->off ? flags : flags & ~RTLD_DEEPBIND;
 }
 
-#if defined(__x86_64__)
+/* Linked into a program that is tested (tests/valve/soak.h), it stands before nobody. */
+#if defined(UMA_VALVE_LINKED)
+#elif defined(__x86_64__)
 __asm__(".text\n"
         ".globl dlsym\n"
         ".type dlsym, @function\n"

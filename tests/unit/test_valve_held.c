@@ -106,6 +106,18 @@ static void contexts(void **state) {
     assert_true(uma_valve_held_put(held, &module, &(uint64_t){ 0 }));
     assert_int_equal(uma_valve_held_drop_context(held, 0, &overhead), 0);
     assert_int_equal(overhead, 0);
+    /* one that may be ending, and does not; and what comes into another of the same number meanwhile stays when it does */
+    uma_valve_held_move_context(held, 2, 9);
+    assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 0);
+    uma_valve_held_move_context(held, 9, 2);
+    uma_valve_held_move_context(held, 2, 9);
+    (void)put(UMA_VALVE_HOST, 5, 3, 2);
+    assert_int_equal(uma_valve_held_drop_context(held, 9, &overhead), 1000);
+    assert_int_equal(overhead, 5);
+    assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 3);
+    (void)put(UMA_VALVE_HOST, 5, 1000, 2);
+    uma_valve_held_move_context(held, 0, 9);
+    assert_true(uma_valve_held_put(held, &module, &(uint64_t){ 0 }));
     assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 1000);
     assert_int_equal(overhead, 5);
     assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 0);
