@@ -22,9 +22,43 @@ static struct fake_thing **bucket_of(uint64_t key) {
     return &buckets[(key ^ key >> 9 ^ key >> 21) % BUCKETS];
 }
 
+/* Aligned as the driver's pointers, and none inside of another's memory. */
+static uint64_t step_of(uint64_t size) {
+    return (size + 511) / 512 * 512 + 512;
+}
+
+/* Keys that were given back, of the scenario that gives them again. */
+enum { SPARE = 64 };
+static struct { uint64_t key, step; } spare[SPARE];
+static unsigned n_spare;
+static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t spare_key(uint64_t step) {
+    uint64_t key = 0;
+    (void)pthread_mutex_lock(&spare_lock);
+    for (unsigned i = n_spare; i > 0 && !key; i--)
+        if (spare[i - 1].step == step) {
+            key = spare[i - 1].key;
+            spare[i - 1] = spare[--n_spare];
+        }
+    (void)pthread_mutex_unlock(&spare_lock);
+    return key;
+}
+
 uint64_t fake_new_key(uint64_t size) {
-    uint64_t step = (size + 511) / 512 * 512 + 512; /* aligned as the driver's pointers, and none inside of another's memory */
-    return UINT64_C(0x7f0000000000) + atomic_fetch_add(&next_key, step);
+    uint64_t step = step_of(size), key = fake_cuda_scenario()->reuse ? spare_key(step) : 0;
+    return key ? key : UINT64_C(0x7f0000000000) + atomic_fetch_add(&next_key, step);
+}
+
+void fake_old_key(uint64_t key, uint64_t size) {
+    if (!fake_cuda_scenario()->reuse)
+        return;
+    (void)pthread_mutex_lock(&spare_lock);
+    if (n_spare < SPARE) {
+        spare[n_spare].key = key;
+        spare[n_spare++].step = step_of(size);
+    }
+    (void)pthread_mutex_unlock(&spare_lock);
 }
 
 /* ---- refusals ---- */
@@ -115,6 +149,8 @@ struct fake_thing *fake_find(enum fake_kind kind, uint64_t key) {
 static void end(struct fake_thing *thing) {
     fake_backing_give(&thing->backing);
     fake_count(thing->kind, -(int64_t)thing->backing.size);
+    if (thing->kind != FAKE_KIND_CONTEXT) /* whose key is its address */
+        fake_old_key(thing->key, thing->backing.size);
     free(thing);
 }
 
@@ -199,6 +235,8 @@ static void after_fork(void) {
 }
 static void in_child(void) {
     (void)memset(buckets, 0, sizeof(buckets));
+    n_spare = 0;
+    (void)pthread_mutex_init(&spare_lock, NULL);
     for (int i = 0; i < FAKE_KINDS; i++)
         atomic_store(&bytes[i], 0);
     atomic_store(&fake_calls, 0);

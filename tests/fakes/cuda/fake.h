@@ -43,6 +43,7 @@ struct fake_scenario_cuda {
     bool any;                  /* names that are not here have a function, too: it says that it is not supported */
     char asked[256];           /* a file for what cuGetProcAddress and cuGetExportTable were asked, one a line */
     char limits[256];          /* the file of a driver that holds cgroups to limits; "": it does not */
+    bool reuse;                /* keys that were given back are given again, the last one first */
     char report[256];          /* a file for the books at exit, with ".PID" after it */
 };
 const struct fake_scenario_cuda *fake_cuda_scenario(void);
@@ -110,6 +111,8 @@ void fake_give_if_unused(uint64_t handle);
 /* More or fewer bytes that have no thing (the reserve of a pool). */
 void fake_count(enum fake_kind kind, int64_t change);
 uint64_t fake_new_key(uint64_t size);
+/* The key names nothing any more. */
+void fake_old_key(uint64_t key, uint64_t size);
 
 /* For tests, found by dlsym(3): bytes by kind, calls that would have taken memory, and refused ones. */
 struct fake_books {

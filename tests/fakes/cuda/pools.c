@@ -86,6 +86,7 @@ static bool free_piece(CUmemoryPool pool, uint64_t key) {
             struct piece *piece = *p;
             *p = piece->next;
             pool->used -= piece->size;
+            fake_old_key(piece->key, piece->size);
             free(piece);
             return true;
         }
@@ -118,10 +119,12 @@ void fake_pools_settle(void) {
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* `pool` NULL: the current one of the device. */
 static CUresult allocate(CUdeviceptr *dptr, uint64_t size, CUmemoryPool pool) {
     CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
     struct piece *piece = calloc(1, sizeof(*piece));
     (void)pthread_mutex_lock(&lock);
+    pool = pool ? pool : pool_of(fake_context_device(fake_context()));
     if (!is_pool(pool))
         r = CUDA_ERROR_INVALID_VALUE;
     else if (piece && (pool->reserved - pool->used >= size || grow(pool, size - (pool->reserved - pool->used)))) {
@@ -143,7 +146,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
         return CUDA_ERROR_INVALID_VALUE;
     if (fake_capture(hStream, bytesize, dptr))
         return CUDA_SUCCESS;
-    return allocate(dptr, bytesize, pool_of(fake_context_device(fake_context())));
+    return allocate(dptr, bytesize, NULL);
 }
 
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {

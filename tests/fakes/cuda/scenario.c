@@ -41,6 +41,8 @@ static bool word(const char *key, const char *value) {
         return scenario.any = true;
     if (strcmp(key, "asked") == 0)
         return snprintf(scenario.asked, sizeof(scenario.asked), "%s", value) < (int)sizeof(scenario.asked);
+    if (strcmp(key, "reuse") == 0)
+        return scenario.reuse = true;
     if (strcmp(key, "report") == 0)
         return snprintf(scenario.report, sizeof(scenario.report), "%s", value) < (int)sizeof(scenario.report);
     if (strcmp(key, "limits") == 0)
