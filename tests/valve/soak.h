@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * soak.h - a random life of a job under the valve (soak.c: processes; soak_actor.c: the calls of one thread). What is asked of the valve all along: what the job has never passes the ceiling, and what it
+ * soak.h - a random life of a job under the valve (soak.c: its supervisor; soak_worker.c: its processes; soak_actor.c: the calls of one thread). What is asked of the valve all along: what the job has never passes the ceiling, and what it
  * says that a process has is what the driver has given to it.
  *
  * Built twice: for the preloaded library, and linked with the valve's own sources (SOAK_LINKED), so that sanitizers see into them.
@@ -30,6 +30,17 @@ struct soak_control {
     _Atomic bool stop;
 };
 extern struct soak_control *soak_control;
+
+extern struct uma_valve_account *soak_account;
+
+/* A process that the supervisor, or another, has executed as one of its own: `control` is the descriptor of struct soak_control. */
+int soak_process(const char *control, int argc, char *argv[]);
+/* The program again, as one of those. */
+void soak_execute(const char *what, uint64_t seed);
+unsigned soak_count_files(void);
+void soak_pause_us(unsigned us);
+/* errno, and the end of the process. */
+void soak_give_up(const char *what);
 
 /* One line, and the soak has failed. */
 void soak_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -77,6 +88,8 @@ bool soak_open(struct soak_actor *actor);
 void soak_close(struct soak_actor *actor);
 /* One random call, or a few that belong together. */
 void soak_step(struct soak_actor *actor);
+/* Its pools are looked at by the valve, and keep what they have. */
+void soak_look(struct soak_actor *actor);
 /* Everything is given back. */
 void soak_give_all(struct soak_actor *actor);
 /* The calls of a child of fork whose parent has begun: the driver refuses all. */

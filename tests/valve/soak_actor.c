@@ -2,87 +2,15 @@
 /* The calls of one thread. A driver's answer that is neither yes nor out of memory is a failure, but where the call was made to fail. */
 #include "soak.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
-enum { VERSION = 13000, FLOAT = 0x20, ATTRIBUTE_THRESHOLD = 4 };
+enum { FLOAT = 0x20, ATTRIBUTE_THRESHOLD = 4 };
 
 static const uint64_t sizes[] = { 4096, 65536, 1 << 19, 1 << 20, 2 << 20, 8 << 20, 16 << 20, 32 << 20 };
 
 static void *pointer(uint64_t number) {
     return (void *)(uintptr_t)number; /* NOLINT(performance-no-int-to-ptr): handles are kept as numbers */
-}
-
-/* ---- finding the functions ---- */
-
-#ifdef SOAK_LINKED
-/* What the assembly of resolve.c goes through. */
-struct found {
-    void *result;
-    uintptr_t answered;
-};
-struct found uma_valve_answer_dlsym(void *handle, const char *name, const void *caller);
-int uma_valve_dlopen_flags(int flags);
-
-static void *look_up(void *handle, const char *name) {
-    struct found f = uma_valve_answer_dlsym(handle, name, __builtin_return_address(0));
-    return f.answered ? f.result : dlsym(handle, name);
-}
-static void *open_driver(int flags) {
-    return dlopen("libcuda.so.1", uma_valve_dlopen_flags(flags));
-}
-#else
-static void *look_up(void *handle, const char *name) {
-    return dlsym(handle, name);
-}
-static void *open_driver(int flags) {
-    return dlopen("libcuda.so.1", flags);
-}
-#endif
-
-static bool all_found(const struct api *api) {
-    void *const *each = (void *const *)api;
-    for (size_t i = 0; i < sizeof(*api) / sizeof(void *); i++)
-        if (!each[i])
-            return false;
-    return true;
-}
-
-bool soak_open(struct soak_actor *actor) {
-    typedef CUresult ask(const char *, void **, int, unsigned long long, int *);
-    static const unsigned long long flags[] = { 0, CU_GET_PROC_ADDRESS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM };
-    struct api *api = &actor->api;
-    actor->handle = open_driver(RTLD_NOW | (soak_below(&actor->random, 2) ? RTLD_LOCAL : RTLD_GLOBAL));
-    if (!actor->handle) {
-        soak_failed("dlopen: %s", dlerror());
-        return false;
-    }
-    unsigned route = soak_below(&actor->random, 4);
-#define X(name, base, version) api->name = (__typeof__(api->name))look_up(actor->handle, #name);
-    CALLS(X)
-#undef X
-    if (route > 0) { /* as the CUDA runtime */
-        ask *v2 = (ask *)look_up(actor->handle, "cuGetProcAddress_v2");
-        int status;
-        void *at;
-#define X(name, base, version)                                                                                                             \
-    at = NULL;                                                                                                                             \
-    if (!v2 || v2(#base, &at, (version) ? (version) : VERSION, flags[route - 1], &status) != CUDA_SUCCESS || !at)                          \
-        soak_failed("no " #base);                                                                                                          \
-    api->name = (__typeof__(api->name))at;
-        CALLS(X)
-#undef X
-    }
-    if (!all_found(api))
-        soak_failed("functions are missing");
-    return all_found(api);
-}
-
-void soak_close(struct soak_actor *actor) {
-    if (actor->handle)
-        (void)dlclose(actor->handle);
-    actor->handle = NULL;
 }
 
 /* ---- answers ---- */
@@ -100,6 +28,16 @@ static void must(struct soak_actor *a, const char *call, CUresult r) {
     if (r != CUDA_SUCCESS)
         soak_failed("%s answered %d", call, r);
 }
+
+/* A call that gives back, until the driver does it: a stubborn one says at times that it did not, and then it did not. */
+enum { STUBBORN = 999 };
+#define MUST_GIVE(a, name, call)                                                                                                           \
+    do {                                                                                                                                   \
+        CUresult r_;                                                                                                                       \
+        while ((r_ = (call)) == STUBBORN)                                                                                                  \
+            (a)->failing++;                                                                                                                \
+        must(a, name, r_);                                                                                                                 \
+    } while (0)
 
 static void must_not(struct soak_actor *a, const char *call, CUresult r) {
     a->calls++;
@@ -192,47 +130,52 @@ static void take(struct soak_actor *a, struct soak_thing *t) {
 
 /* ---- giving back ---- */
 
-static CUresult give_handle(struct soak_actor *a, struct soak_thing *t) {
+static void give_handle(struct soak_actor *a, struct soak_thing *t) {
     if (t->address)
-        must(a, "cuMemUnmap", a->api.cuMemUnmap(t->address, t->size));
+        MUST_GIVE(a, "cuMemUnmap", a->api.cuMemUnmap(t->address, t->size));
     t->address = 0;
-    for (; t->references > 1; t->references--)
-        must(a, "cuMemRelease", a->api.cuMemRelease(t->key));
-    return t->references ? a->api.cuMemRelease(t->key) : CUDA_SUCCESS;
+    for (; t->references > 0; t->references--)
+        MUST_GIVE(a, "cuMemRelease", a->api.cuMemRelease(t->key));
+}
+
+/* Of what a pool gave, and of what cuMemAlloc did, either call. */
+static void give_pointer(struct soak_actor *a, uint64_t key, bool in_stream) {
+    if (in_stream)
+        MUST_GIVE(a, "cuMemFreeAsync", a->api.cuMemFreeAsync(key, NULL));
+    else
+        MUST_GIVE(a, "cuMemFree", a->api.cuMemFree_v2(key));
 }
 
 static void give(struct soak_actor *a, struct soak_thing *t) {
-    CUresult r = CUDA_SUCCESS;
     switch (t->kind) {
     case SOAK_NONE:
         return;
     case SOAK_DEVICE:
-        r = soak_below(&a->random, 4) ? a->api.cuMemFree_v2(t->key) : a->api.cuMemFreeAsync(t->key, NULL);
-        break;
-    case SOAK_HOST:
-        r = a->api.cuMemFreeHost(pointer(t->key));
-        break;
-    case SOAK_ARRAY:
-        r = a->api.cuArrayDestroy(pointer(t->key));
-        break;
-    case SOAK_MIPMAP:
-        r = a->api.cuMipmappedArrayDestroy(pointer(t->key));
+        give_pointer(a, t->key, soak_below(&a->random, 4) == 0);
+        a->freed = t->key;
         break;
     case SOAK_ASYNC:
-        r = soak_below(&a->random, 4) ? a->api.cuMemFreeAsync(t->key, NULL) : a->api.cuMemFree_v2(t->key);
+        give_pointer(a, t->key, soak_below(&a->random, 4) != 0);
+        break;
+    case SOAK_HOST:
+        MUST_GIVE(a, "cuMemFreeHost", a->api.cuMemFreeHost(pointer(t->key)));
+        break;
+    case SOAK_ARRAY:
+        MUST_GIVE(a, "cuArrayDestroy", a->api.cuArrayDestroy(pointer(t->key)));
+        break;
+    case SOAK_MIPMAP:
+        MUST_GIVE(a, "cuMipmappedArrayDestroy", a->api.cuMipmappedArrayDestroy(pointer(t->key)));
         break;
     case SOAK_VMM:
-        r = give_handle(a, t);
+        give_handle(a, t);
         break;
     case SOAK_MODULE:
-        r = a->api.cuModuleUnload(pointer(t->key));
+        MUST_GIVE(a, "cuModuleUnload", a->api.cuModuleUnload(pointer(t->key)));
         break;
     case SOAK_LIBRARY:
-        r = a->api.cuLibraryUnload(pointer(t->key));
+        MUST_GIVE(a, "cuLibraryUnload", a->api.cuLibraryUnload(pointer(t->key)));
         break;
     }
-    must(a, "a call that gives back", r);
-    a->freed = t->kind == SOAK_DEVICE ? t->key : a->freed;
     t->kind = SOAK_NONE;
 }
 
@@ -256,13 +199,13 @@ static void change_handle(struct soak_actor *a, struct soak_thing *t) {
         break;
     case 2:
         if (t->references > 0 && (t->address || t->references > 1)) {
-            must(a, "cuMemRelease", a->api.cuMemRelease(t->key));
+            MUST_GIVE(a, "cuMemRelease", a->api.cuMemRelease(t->key));
             t->references--;
         }
         break;
     default:
         if (t->address && t->references > 0) {
-            must(a, "cuMemUnmap", a->api.cuMemUnmap(t->address, t->size));
+            MUST_GIVE(a, "cuMemUnmap", a->api.cuMemUnmap(t->address, t->size));
             t->address = 0;
         }
     }
@@ -276,7 +219,7 @@ static void contexts(struct soak_actor *a) {
     switch (soak_below(&a->random, 4)) {
     case 0: /* one more user of the primary context, which stays */
         must(a, "cuDevicePrimaryCtxRetain", a->api.cuDevicePrimaryCtxRetain(&same, 0));
-        must(a, "cuDevicePrimaryCtxRelease", a->api.cuDevicePrimaryCtxRelease_v2(0));
+        MUST_GIVE(a, "cuDevicePrimaryCtxRelease", a->api.cuDevicePrimaryCtxRelease_v2(0));
         if (same != a->primary)
             soak_failed("another primary context");
         return;
@@ -289,7 +232,7 @@ static void contexts(struct soak_actor *a) {
             a->own = NULL;
         return;
     }
-    must(a, "cuCtxDestroy", a->api.cuCtxDestroy_v2(a->own)); /* and all that is in it */
+    MUST_GIVE(a, "cuCtxDestroy", a->api.cuCtxDestroy_v2(a->own)); /* and all that is in it */
     a->own = NULL;
     for (unsigned i = 0; i < SOAK_THINGS; i++)
         if (a->things[i].in_context)
@@ -302,7 +245,7 @@ static void end_pool(struct soak_actor *a) {
         if (a->things[i].kind == SOAK_ASYNC && a->things[i].in_pool)
             give(a, &a->things[i]);
     if (a->pool)
-        must(a, "cuMemPoolDestroy", a->api.cuMemPoolDestroy(a->pool));
+        MUST_GIVE(a, "cuMemPoolDestroy", a->api.cuMemPoolDestroy(a->pool));
     a->pool = NULL;
 }
 
@@ -312,7 +255,7 @@ static void pools(struct soak_actor *a) {
     must(a, "cuDeviceGetMemPool", a->api.cuDeviceGetMemPool(&pool, 0));
     switch (soak_below(&a->random, 5)) {
     case 0:
-        must(a, "cuMemPoolTrimTo", a->api.cuMemPoolTrimTo(pool, threshold));
+        MUST_GIVE(a, "cuMemPoolTrimTo", a->api.cuMemPoolTrimTo(pool, threshold));
         break;
     case 1:
         must(a, "cuMemPoolSetAttribute", a->api.cuMemPoolSetAttribute(pool, ATTRIBUTE_THRESHOLD, &threshold));
@@ -334,11 +277,11 @@ static void graphs(struct soak_actor *a) {
     bool has_node = said_yes(a, "cuGraphAddMemAllocNode", a->api.cuGraphAddMemAllocNode(&node, graph, NULL, 0, &params));
     if (has_node && said_yes(a, "cuGraphInstantiate", a->api.cuGraphInstantiateWithFlags(&exec, graph, 0))) {
         (void)said_yes(a, "cuGraphLaunch", a->api.cuGraphLaunch(exec, NULL));
-        must(a, "cuGraphExecDestroy", ((CUresult(*)(CUgraphExec))look_up(a->handle, "cuGraphExecDestroy"))(exec));
+        must(a, "cuGraphExecDestroy", a->api.cuGraphExecDestroy(exec));
     }
-    must(a, "cuGraphDestroy", ((CUresult(*)(CUgraph))look_up(a->handle, "cuGraphDestroy"))(graph));
+    must(a, "cuGraphDestroy", a->api.cuGraphDestroy(graph));
     if (soak_below(&a->random, 2))
-        must(a, "cuDeviceGraphMemTrim", a->api.cuDeviceGraphMemTrim(0));
+        MUST_GIVE(a, "cuDeviceGraphMemTrim", a->api.cuDeviceGraphMemTrim(0));
 }
 
 static void read_figures(struct soak_actor *a) {
@@ -446,10 +389,19 @@ void soak_step(struct soak_actor *a) {
     }
 }
 
+void soak_look(struct soak_actor *a) {
+    CUmemoryPool pool = NULL;
+    must(a, "cuDeviceGetMemPool", a->api.cuDeviceGetMemPool(&pool, 0));
+    MUST_GIVE(a, "cuMemPoolTrimTo", a->api.cuMemPoolTrimTo(pool, SIZE_MAX));
+    if (a->pool)
+        MUST_GIVE(a, "cuMemPoolTrimTo", a->api.cuMemPoolTrimTo(a->pool, SIZE_MAX));
+    MUST_GIVE(a, "cuDeviceGraphMemTrim", a->api.cuDeviceGraphMemTrim(0));
+}
+
 void soak_give_all(struct soak_actor *a) {
     CUmemoryPool pool = NULL;
     if (a->own) {
-        must(a, "cuCtxDestroy", a->api.cuCtxDestroy_v2(a->own));
+        MUST_GIVE(a, "cuCtxDestroy", a->api.cuCtxDestroy_v2(a->own));
         a->own = NULL;
         for (unsigned i = 0; i < SOAK_THINGS; i++)
             if (a->things[i].in_context)
@@ -468,8 +420,8 @@ void soak_give_all(struct soak_actor *a) {
         give(a, &other);
     }
     must(a, "cuDeviceGetMemPool", a->api.cuDeviceGetMemPool(&pool, 0));
-    must(a, "cuMemPoolTrimTo", a->api.cuMemPoolTrimTo(pool, 0));
-    must(a, "cuDeviceGraphMemTrim", a->api.cuDeviceGraphMemTrim(0));
+    MUST_GIVE(a, "cuMemPoolTrimTo", a->api.cuMemPoolTrimTo(pool, 0));
+    MUST_GIVE(a, "cuDeviceGraphMemTrim", a->api.cuDeviceGraphMemTrim(0));
 }
 
 bool soak_refused_as_child(struct soak_actor *a) {

@@ -28,6 +28,12 @@ CUresult fake_ready(void) {
     return atomic_load(&state) == READY ? CUDA_SUCCESS : FAKE_NOT_INITIALIZED;
 }
 
+bool fake_is_stubborn(void) {
+    static _Atomic uint64_t calls;
+    uint64_t each = fake_cuda_scenario()->stubborn;
+    return each && (atomic_fetch_add(&calls, 1) + 1) % each == 0;
+}
+
 CUcontext fake_context(void) {
     return depth > 0 ? stack[depth - 1] : NULL;
 }
@@ -220,6 +226,7 @@ CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned flags, 
 
 CUresult cuCtxDestroy_v2(CUcontext ctx) {
     FAKE_READY();
+    FAKE_GIVES_BACK();
     if (!is_context(ctx))
         return FAKE_INVALID_CONTEXT;
     end(ctx);
@@ -313,6 +320,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
 
 static CUresult end_primary(CUdevice dev, bool reset) {
     FAKE_READY();
+    FAKE_GIVES_BACK();
     if (!fake_device_valid(dev))
         return FAKE_INVALID_DEVICE;
     CUcontext ended = NULL;

@@ -22,7 +22,8 @@ enum {
     FAKE_FILE_NOT_FOUND = 301,
     FAKE_INVALID_HANDLE = 400,
     FAKE_NOT_FOUND = 500,
-    FAKE_NOT_SUPPORTED = 801
+    FAKE_NOT_SUPPORTED = 801,
+    FAKE_UNKNOWN = 999
 };
 enum { FAKE_DEVICES_MAX = 8, FAKE_GRANULARITY = 2 << 20 /* CU_MEM_ALLOC_GRANULARITY_MINIMUM of current GPUs */ };
 
@@ -39,6 +40,7 @@ struct fake_scenario_cuda {
     uint64_t least_free;       /* refuse what would leave less MemFree than this, whatever could be reclaimed */
     uint64_t largest;          /* a call for more in one piece finds no such piece; 0: none is too large */
     uint64_t latency_us;       /* of each call that takes memory */
+    uint64_t stubborn;         /* each such call that gives back fails, and gives back nothing */
     bool nested;               /* the driver comes back through its own exported names */
     bool any;                  /* names that are not here have a function, too: it says that it is not supported */
     char asked[256];           /* a file for what cuGetProcAddress and cuGetExportTable were asked, one a line */
@@ -142,6 +144,14 @@ CUresult fake_ready(void);
 CUcontext fake_context(void);
 CUdevice fake_context_device(CUcontext context);
 bool fake_device_valid(CUdevice device);
+
+/* Does this call, which would give something back, fail for reasons of its own? */
+bool fake_is_stubborn(void);
+#define FAKE_GIVES_BACK()                                                                                                                  \
+    do {                                                                                                                                   \
+        if (fake_is_stubborn())                                                                                                            \
+            return FAKE_UNKNOWN;                                                                                                           \
+    } while (0)
 
 /* ready, and a context is current. */
 #define FAKE_IN_CONTEXT()                                                                                                                  \

@@ -216,6 +216,7 @@ CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream) {
 
 CUresult cuDeviceGraphMemTrim(CUdevice device) {
     FAKE_READY();
+    FAKE_GIVES_BACK();
     if (!fake_device_valid(device))
         return FAKE_INVALID_DEVICE;
     (void)pthread_mutex_lock(&lock);

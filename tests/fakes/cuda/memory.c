@@ -57,6 +57,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned flags) {
 
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
     FAKE_IN_CONTEXT();
+    FAKE_GIVES_BACK();
     if (fake_give(FAKE_KIND_DEVICE, dptr))
         return CUDA_SUCCESS;
     if (!fake_pool_free(dptr))
@@ -82,6 +83,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags) {
 
 CUresult cuMemFreeHost(void *p) {
     FAKE_IN_CONTEXT();
+    FAKE_GIVES_BACK();
     return fake_give(FAKE_KIND_HOST, (uint64_t)(uintptr_t)p) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -136,6 +138,7 @@ CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAl
 
 CUresult cuArrayDestroy(CUarray hArray) {
     FAKE_IN_CONTEXT();
+    FAKE_GIVES_BACK();
     return fake_give(FAKE_KIND_ARRAY, (uint64_t)(uintptr_t)hArray) ? CUDA_SUCCESS : FAKE_INVALID_HANDLE;
 }
 
@@ -156,6 +159,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
     FAKE_IN_CONTEXT();
+    FAKE_GIVES_BACK();
     return fake_give(FAKE_KIND_MIPMAP, (uint64_t)(uintptr_t)hMipmappedArray) ? CUDA_SUCCESS : FAKE_INVALID_HANDLE;
 }
 
@@ -200,6 +204,7 @@ CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
 
 CUresult cuModuleUnload(CUmodule hmod) {
     FAKE_IN_CONTEXT();
+    FAKE_GIVES_BACK();
     return fake_give(FAKE_KIND_MODULE, (uint64_t)(uintptr_t)hmod) ? CUDA_SUCCESS : FAKE_INVALID_HANDLE;
 }
 
@@ -224,6 +229,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, int *ji
 
 CUresult cuLibraryUnload(CUlibrary library) {
     FAKE_READY();
+    FAKE_GIVES_BACK();
     return fake_give(FAKE_KIND_LIBRARY, (uint64_t)(uintptr_t)library) ? CUDA_SUCCESS : FAKE_INVALID_HANDLE;
 }
 

@@ -168,6 +168,7 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemo
 
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     FAKE_IN_CONTEXT();
+    FAKE_GIVES_BACK();
     (void)hStream;
     return fake_pool_free(dptr) || fake_give(FAKE_KIND_DEVICE, dptr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -229,6 +230,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     FAKE_READY();
+    FAKE_GIVES_BACK();
     CUmemoryPool ended = NULL;
     (void)pthread_mutex_lock(&lock);
     for (CUmemoryPool *p = &created; *p && !ended; p = ended ? p : &(*p)->next)
@@ -250,6 +252,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
     FAKE_READY();
+    FAKE_GIVES_BACK();
     (void)pthread_mutex_lock(&lock);
     bool valid = is_pool(pool);
     if (valid)

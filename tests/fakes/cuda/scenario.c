@@ -15,7 +15,8 @@ static bool number(const char *key, const char *value) {
         uint64_t *to;
     } words[] = { { "total", &scenario.total },           { "context", &scenario.context }, { "module", &scenario.module },
                   { "block", &scenario.block },           { "refuse", &scenario.refuse },   { "refuse-n", &scenario.refuse_n },
-                  { "least-free", &scenario.least_free }, { "largest", &scenario.largest }, { "latency-us", &scenario.latency_us } };
+                  { "least-free", &scenario.least_free }, { "largest", &scenario.largest }, { "latency-us", &scenario.latency_us },
+                  { "stubborn", &scenario.stubborn } };
     const struct {
         const char *name;
         int *to;

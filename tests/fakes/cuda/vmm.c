@@ -41,6 +41,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     FAKE_READY();
+    FAKE_GIVES_BACK();
     (void)pthread_mutex_lock(&fake_lock);
     struct fake_thing *thing = fake_find(FAKE_KIND_HANDLE, handle);
     bool valid = thing && thing->users > 0;
@@ -111,6 +112,7 @@ static struct mapping *take_one(uint64_t ptr, uint64_t size) {
 
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     FAKE_READY();
+    FAKE_GIVES_BACK();
     unsigned n = 0;
     for (struct mapping *m; (m = take_one(ptr, size)); n++) {
         fake_give_if_unused(m->handle);
