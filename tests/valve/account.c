@@ -66,18 +66,40 @@ static void show(struct uma_valve_account *account) {
                      (unsigned long long)events[i].evicted);
 }
 
-int main(int argc, char *argv[]) {
+static int show_of(const char *pid) {
     struct stat st;
-    if (argc == 4 && strcmp(argv[1], "hold") == 0)
-        return hold(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
-    int fd = argc == 2 ? open_account(argv[1]) : -1;
+    int fd = open_account(pid), r = 1;
     if (fd < 0 || fstat(fd, &st) != 0) {
         (void)printf("none\n");
         return 0;
     }
     void *at = mmap(NULL, sizeof(struct uma_valve_account), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED || !uma_valve_account_valid(at, (uint64_t)st.st_size))
+    (void)close(fd);
+    if (at == MAP_FAILED)
         return 1;
-    show(at);
+    if (uma_valve_account_valid(at, (uint64_t)st.st_size)) {
+        show(at);
+        r = 0;
+    }
+    (void)munmap(at, sizeof(struct uma_valve_account));
+    return r;
+}
+
+/* One process identifier a line; after each account a line "end". */
+static int serve(void) {
+    char line[32];
+    while (fgets(line, sizeof(line), stdin)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (show_of(line) != 0)
+            return 1;
+        (void)printf("end\n");
+        (void)fflush(stdout);
+    }
     return 0;
+}
+
+int main(int argc, char *argv[]) {
+    if (argc == 4 && strcmp(argv[1], "hold") == 0)
+        return hold(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+    return argc == 2 && strcmp(argv[1], "serve") == 0 ? serve() : show_of(argc == 2 ? argv[1] : "");
 }

@@ -59,6 +59,10 @@
     X(cuCtxCreate_v3, cuCtxCreate, 11040)                                                                                                  \
     X(cuCtxCreate_v4, cuCtxCreate, 12050)                                                                                                  \
     X(cuCtxDestroy_v2, cuCtxDestroy, 0)                                                                                                    \
+    X(cuCtxDestroy, cuCtxDestroy, 2000)                                                                                                    \
+    X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, 7000)                                                                          \
+    X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, 7000)                                                                              \
+    X(cuCtxGetDevice, cuCtxGetDevice, 0)                                                                                                   \
     X(cuCtxSetCurrent, cuCtxSetCurrent, 0)                                                                                                 \
     X(cuCtxGetCurrent, cuCtxGetCurrent, 0)                                                                                                 \
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 0)                                                                               \

@@ -23,7 +23,6 @@ OUT_OF_MEMORY = 2
 # every call that says how much it takes
 CALLS = ["cuMemAlloc", "cuMemAllocPitch", "cuMemAllocManaged", "cuMemAllocHost", "cuMemHostAlloc", "cuMemCreate", "cuMemAllocAsync", "cuMemAllocFromPoolAsync",
          "cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate"]
-CODE = ["cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary", "cuLibraryLoadData", "cuLibraryLoadFromFile"]
 EVENT = {1: "refused-ceiling", 2: "refused-floor", 3: "made-room", 4: "retried"}
 
 
@@ -128,9 +127,18 @@ class Program:
         return account_of(self.pid)
 
 
+_reader = None
+
+
 def account_of(pid):
-    text = subprocess.run([ACCOUNT, str(pid)], stdout=subprocess.PIPE, text=True, check=True, timeout=20).stdout
-    return None if text.startswith("none") else Account(text)
+    """Asked of one process that stays, for it is asked some thousand times."""
+    global _reader
+    if _reader is None:
+        _reader = subprocess.Popen([ACCOUNT, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    _reader.stdin.write(f"{pid}\n")
+    _reader.stdin.flush()
+    lines = list(iter(lambda: _reader.stdout.readline() or "end\n", "end\n"))
+    return None if not lines or lines[0] == "none\n" else Account("".join(lines))
 
 
 class Holder:

@@ -53,6 +53,14 @@ static bool own_handle(struct api *api) {
     return open_driver(RTLD_NOW | RTLD_GLOBAL) && by_dlsym(dlopen(NULL, RTLD_NOW), api);
 }
 
+/* Libraries in a namespace of their own, as plugins are kept apart. */
+static bool namespace(struct api *api) {
+    opened = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!opened)
+        (void)fprintf(stderr, "%s\n", dlerror());
+    return opened && by_dlsym(opened, api);
+}
+
 /* A library that is linked to libcuda, as extension modules of interpreters are. */
 static bool linked_library(struct api *api, const char *variable, int flags) {
     const char *path = getenv(variable);
@@ -166,10 +174,19 @@ static const struct {
 #ifdef DIRECT
     { "direct", direct },
 #endif
-    { "dlopen", dlopen_local },   { "default", rtld_default },          { "next", rtld_next },
-    { "own-handle", own_handle }, { "extension", extension },           { "deepbind", deepbind },
-    { "runtime", runtime },       { "runtime-legacy", runtime_legacy }, { "runtime-per-thread", runtime_per_thread },
-    { "runtime-v1", runtime_v1 }, { "per-thread", per_thread },         { "several", several },
+    { "dlopen", dlopen_local },
+    { "default", rtld_default },
+    { "next", rtld_next },
+    { "own-handle", own_handle },
+    { "namespace", namespace },
+    { "extension", extension },
+    { "deepbind", deepbind },
+    { "runtime", runtime },
+    { "runtime-legacy", runtime_legacy },
+    { "runtime-per-thread", runtime_per_thread },
+    { "runtime-v1", runtime_v1 },
+    { "per-thread", per_thread },
+    { "several", several },
 };
 
 bool find_route(const char *name, struct api *ret_api) {

@@ -17,7 +17,6 @@
 extern char **environ;
 
 enum { THREADS = 32 };
-enum { FLOAT = 0x20 };
 
 struct api *api;
 static const char *route;
@@ -51,93 +50,15 @@ void *pointer(uint64_t number) {
     return (void *)(uintptr_t)number; /* NOLINT(performance-no-int-to-ptr): handles come back as the numbers that they were told as */
 }
 
-/* ---- allocating, by the call's name ---- */
-
-static CUresult take(const char *call, uint64_t size, uint64_t extra, uint64_t *ret_key) {
-    CUdeviceptr at = 0;
-    void *made = NULL;
-    size_t pitch;
-    CUresult r = -1;
-    CUDA_ARRAY_DESCRIPTOR flat = { .Width = size / 4, .Format = FLOAT, .NumChannels = 1 };
-    CUDA_ARRAY3D_DESCRIPTOR deep = { .Width = 64, .Height = 64, .Depth = size / 4 / 4096, .Format = FLOAT, .NumChannels = 1 };
-    /* of cuMemCreate: where, and which of them */
-    CUmemAllocationProp prop = {
-        .type = 1, .location = { .type = extra ? (int)(extra & 0xff) : CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)(extra >> 8) }
-    };
-    if (strcmp(call, "cuMemAlloc") == 0)
-        r = api->cuMemAlloc_v2(&at, size);
-    else if (strcmp(call, "cuMemAllocPitch") == 0)
-        r = api->cuMemAllocPitch_v2(&at, &pitch, 4096, size / 4096, 4);
-    else if (strcmp(call, "cuMemAllocManaged") == 0)
-        r = api->cuMemAllocManaged(&at, size, 1);
-    else if (strcmp(call, "cuMemAllocHost") == 0)
-        r = api->cuMemAllocHost_v2(&made, size);
-    else if (strcmp(call, "cuMemHostAlloc") == 0)
-        r = api->cuMemHostAlloc(&made, size, 0);
-    else if (strcmp(call, "cuMemCreate") == 0)
-        r = api->cuMemCreate(&at, size, &prop, 0);
-    else if (strcmp(call, "cuMemAllocAsync") == 0)
-        r = api->cuMemAllocAsync(&at, size, NULL);
-    else if (strcmp(call, "cuMemAllocFromPoolAsync") == 0)
-        r = api->cuMemAllocFromPoolAsync(&at, size, pointer(extra), NULL);
-    else if (strcmp(call, "cuArrayCreate") == 0)
-        r = api->cuArrayCreate_v2((CUarray *)&made, &flat);
-    else if (strcmp(call, "cuArray3DCreate") == 0)
-        r = api->cuArray3DCreate_v2((CUarray *)&made, &deep);
-    else if (strcmp(call, "cuMipmappedArrayCreate") == 0)
-        r = api->cuMipmappedArrayCreate((CUmipmappedArray *)&made, &deep, 1);
-    *ret_key = at ? at : (uint64_t)(uintptr_t)made;
-    return r;
-}
-
-static CUresult give(const char *call, uint64_t key) {
-    if (strcmp(call, "cuMemAllocHost") == 0 || strcmp(call, "cuMemHostAlloc") == 0)
-        return api->cuMemFreeHost(pointer(key));
-    if (strcmp(call, "cuMemCreate") == 0)
-        return api->cuMemRelease(key);
-    if (strcmp(call, "cuMemAllocAsync") == 0 || strcmp(call, "cuMemAllocFromPoolAsync") == 0)
-        return api->cuMemFreeAsync(key, NULL);
-    if (strncmp(call, "cuArray", 7) == 0)
-        return api->cuArrayDestroy(pointer(key));
-    if (strncmp(call, "cuMipmapped", 11) == 0)
-        return api->cuMipmappedArrayDestroy(pointer(key));
-    return api->cuMemFree_v2(key);
-}
-
-static CUresult load(const char *call, uint64_t *ret_key) {
-    void *made = NULL;
-    CUresult r = -1;
-    if (strcmp(call, "cuModuleLoad") == 0)
-        r = api->cuModuleLoad((CUmodule *)&made, "/dev/null");
-    else if (strcmp(call, "cuModuleLoadData") == 0)
-        r = api->cuModuleLoadData((CUmodule *)&made, "code");
-    else if (strcmp(call, "cuModuleLoadDataEx") == 0)
-        r = api->cuModuleLoadDataEx((CUmodule *)&made, "code", 0, NULL, NULL);
-    else if (strcmp(call, "cuModuleLoadFatBinary") == 0)
-        r = api->cuModuleLoadFatBinary((CUmodule *)&made, "code");
-    else if (strcmp(call, "cuLibraryLoadData") == 0)
-        r = api->cuLibraryLoadData((CUlibrary *)&made, "code", NULL, NULL, 0, NULL, NULL, 0);
-    else if (strcmp(call, "cuLibraryLoadFromFile") == 0)
-        r = api->cuLibraryLoadFromFile((CUlibrary *)&made, "/dev/null", NULL, NULL, 0, NULL, NULL, 0);
-    *ret_key = (uint64_t)(uintptr_t)made;
-    return r;
-}
-
 static bool step_memory(const struct step *s) {
     const char *what = s->word[0];
     uint64_t key = 0;
     CUresult r;
     if (strcmp(what, "take") == 0) {
-        r = take(s->word[1], s->n[2], s->n[3], &key);
+        r = take_call(s->word[1], s->n[2], s->n[3], &key);
         answer("%d %llu", r, (unsigned long long)key);
     } else if (strcmp(what, "give") == 0)
-        answer("%d", give(s->word[1], s->n[2]));
-    else if (strcmp(what, "load") == 0) {
-        r = load(s->word[1], &key);
-        answer("%d %llu", r, (unsigned long long)key);
-    } else if (strcmp(what, "unload") == 0)
-        answer("%d",
-               strncmp(s->word[1], "cuModule", 8) == 0 ? api->cuModuleUnload(pointer(s->n[2])) : api->cuLibraryUnload(pointer(s->n[2])));
+        answer("%d", give_call(s->word[1], s->n[2]));
     else if (strcmp(what, "reserve") == 0) {
         r = api->cuMemAddressReserve(&key, s->n[1], 0, 0, 0);
         answer("%d %llu", r, (unsigned long long)key);
@@ -165,50 +86,10 @@ static bool step_memory(const struct step *s) {
 
 /* ---- pools and graphs ---- */
 
-/* A graph that needs memory, made in one of the ways in which it can be: by the call for it, by the call for any node (of two versions), or out of a stream that is captured. */
-static CUresult make_graph(const char *how, uint64_t size, CUgraph *ret_graph) {
-    CUgraphNode node;
-    CUstream stream = NULL;
-    CUdeviceptr at;
-    CUgraphNodeParams any = { .type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .of.alloc.bytesize = size };
-    *ret_graph = NULL;
-    if (strcmp(how, "captured") == 0) {
-        CUresult r = api->cuStreamCreate(&stream, 1);
-        r = r == CUDA_SUCCESS ? api->cuStreamBeginCapture_v2(stream, 0) : r;
-        CUresult asked = r == CUDA_SUCCESS ? api->cuMemAllocAsync(&at, size, stream) : r;
-        r = r == CUDA_SUCCESS ? api->cuStreamEndCapture(stream, ret_graph) : r;
-        (void)api->cuStreamDestroy_v2(stream);
-        return r == CUDA_SUCCESS ? asked : r;
-    }
-    CUresult r = api->cuGraphCreate(ret_graph, 0);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (strcmp(how, "node") == 0)
-        return api->cuGraphAddNode(&node, *ret_graph, NULL, 0, &any);
-    if (strcmp(how, "node-v2") == 0)
-        return api->cuGraphAddNode_v2(&node, *ret_graph, NULL, NULL, 0, &any);
-    return api->cuGraphAddMemAllocNode(&node, *ret_graph, NULL, 0, &any.of.alloc);
-}
-
-static CUresult run_graph(const char *how, uint64_t size, bool upload) {
-    CUgraph graph;
-    CUgraphExec exec = NULL;
-    CUresult r = make_graph(how, size, &graph);
-    if (r == CUDA_SUCCESS)
-        r = api->cuGraphInstantiateWithFlags(&exec, graph, 0);
-    if (r == CUDA_SUCCESS)
-        r = upload ? api->cuGraphUpload(exec, NULL) : api->cuGraphLaunch(exec, NULL);
-    if (exec)
-        (void)api->cuGraphExecDestroy(exec);
-    if (graph)
-        (void)api->cuGraphDestroy(graph);
-    return r;
-}
-
 static bool step_pool(const struct step *s) {
     const char *what = s->word[0];
     CUmemoryPool pool = NULL;
-    CUmemPoolProps props = { .allocType = 1, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+    CUmemPoolProps props = { .allocType = 1, .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)s->n[1] } };
     if (strcmp(what, "pool-create") == 0) {
         CUresult r = api->cuMemPoolCreate(&pool, &props);
         answer("%d %llu", r, (unsigned long long)(uintptr_t)pool);
@@ -297,13 +178,13 @@ static void *work(void *argument) {
         w->failed++;
     for (unsigned i = 0; i < w->rounds + KEPT; i++) {
         unsigned at = i % KEPT;
-        if (kept[at].key && give(kept[at].call, kept[at].key) != CUDA_SUCCESS)
+        if (kept[at].key && give_call(kept[at].call, kept[at].key) != CUDA_SUCCESS)
             w->failed++;
         kept[at].key = 0;
         if (i >= w->rounds)
             continue;
         kept[at].call = calls[(unsigned)rand_r(&w->seed) % N_CALLS];
-        CUresult r = take(kept[at].call, w->size * (1 + (unsigned)rand_r(&w->seed) % 4), 0, &kept[at].key);
+        CUresult r = take_call(kept[at].call, w->size * (1 + (unsigned)rand_r(&w->seed) % 4), 0, &kept[at].key);
         w->refused += r == CUDA_ERROR_OUT_OF_MEMORY;
         w->failed += r != CUDA_SUCCESS && r != CUDA_ERROR_OUT_OF_MEMORY;
         if (r != CUDA_SUCCESS)
@@ -337,7 +218,7 @@ static void measure(const char *call, uint64_t size, unsigned n) {
     uint64_t key;
     (void)clock_gettime(CLOCK_MONOTONIC, &before);
     for (unsigned i = 0; i < n; i++)
-        failed += take(call, size, 0, &key) != CUDA_SUCCESS || give(call, key) != CUDA_SUCCESS;
+        failed += take_call(call, size, 0, &key) != CUDA_SUCCESS || give_call(call, key) != CUDA_SUCCESS;
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
     double ns = (double)(after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec);
     answer("%u %.0f", failed, ns / n);
@@ -408,7 +289,7 @@ int take_steps(const char *the_route, struct api *the_api) {
     route = the_route;
     api = the_api;
     while (read_step(&s) && strcmp(s.word[0], "exit") != 0)
-        if (!step_memory(&s) && !step_pool(&s) && !step_context(&s) && !step_reader(&s) && !step_process(&s))
+        if (!step_memory(&s) && !step_pool(&s) && !step_context(&s) && !step_reader(&s) && !step_call(&s) && !step_process(&s))
             answer("what? %s", s.word[0]);
     return 0;
 }

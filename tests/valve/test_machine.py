@@ -94,11 +94,11 @@ def _():
         p.do("init")
         contexts = [measured(p, 512 * MIB, "context", 0)]
         contexts.append(measured(p, 512 * MIB, "context", 0))
-        codes = [measured(p, 128 * MIB, "load", "cuModuleLoadData") for _ in range(3)]
+        codes = [measured(p, 128 * MIB, "take", "cuModuleLoadData") for _ in range(3)]
         assert any(near for _, near in contexts), "no context was counted as what it took"
         assert any(near for _, near in codes), "no code was counted as what it took"
         before = p.account().overhead
-        p.do("unload", "cuModuleLoadData", codes[0][0])
+        p.do("give", "cuModuleLoadData", codes[0][0])
         assert p.account().overhead <= before
         for context, _ in contexts:  # code goes with its context
             p.do("context-destroy", context)
