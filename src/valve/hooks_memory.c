@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory by pointer: cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged, and page-locked host memory, which is of the same pool. */
 #include "valve/hook.h"
+#include "valve/process.h"
 
 enum {
     PITCH =
@@ -40,14 +41,20 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
     UMA_VALVE_FREE(UMA_VALVE_DEVICE, dptr, real(dptr));
 }
 
+/* On a device of its own memory, the machine's is not the ceiling's affair. */
+static uint64_t host_size_if(const void *result, uint64_t size) {
+    struct uma_valve_process *process = result ? uma_valve_process() : NULL;
+    return process && uma_valve_process_unified(process) ? size : 0;
+}
+
 CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
     UMA_VALVE_REAL(cuMemAllocHost_v2);
-    UMA_VALVE_TAKE("cuMemAllocHost", size_if(pp, bytesize), UMA_VALVE_HOST, real(pp, bytesize), *pp, bytesize);
+    UMA_VALVE_TAKE("cuMemAllocHost", host_size_if(pp, bytesize), UMA_VALVE_HOST, real(pp, bytesize), *pp, bytesize);
 }
 
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned Flags) {
     UMA_VALVE_REAL(cuMemHostAlloc);
-    UMA_VALVE_TAKE("cuMemHostAlloc", size_if(pp, bytesize), UMA_VALVE_HOST, real(pp, bytesize, Flags), *pp, bytesize);
+    UMA_VALVE_TAKE("cuMemHostAlloc", host_size_if(pp, bytesize), UMA_VALVE_HOST, real(pp, bytesize, Flags), *pp, bytesize);
 }
 
 CUresult cuMemFreeHost(void *p) {

@@ -147,6 +147,11 @@ def _():
         assert p.take("cuMemAlloc", GIB)[0] == OUT_OF_MEMORY
         free, total = p.do("info")
         assert (free, total) == (8 * GIB - SIZE, 8 * GIB), (free, total)
+        for call in ("cuMemAllocHost", "cuMemHostAlloc"):  # the machine's memory, which is another there
+            r, key = p.take(call, 2 * GIB)
+            assert r == 0 and p.account().used == SIZE, (call, r, p.account().used)
+            p.do("give", call, key)
+        assert p.account().used == SIZE
     with Program("runtime", valve=f"ceiling:{GIB},floor:0,report:pool", fake=f"integrated:0,total:{8 * GIB}") as p:
         p.begin()
         p.do("take", "cuMemAlloc", SIZE)

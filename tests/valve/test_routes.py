@@ -196,6 +196,41 @@ def _():
         assert p.take("cuMemAllocAsync", 768 * MIB)[0] == 0, "out of what the pool has"
 
 
+@case("one call unmaps many handles; one that the driver refuses changes nothing")
+def _():
+    piece, n = 2 * MIB, 150
+    with Program() as p:
+        p.begin()
+        at = p.do("reserve", n * piece)
+        for i in range(n):
+            handle = p.do("take", "cuMemCreate", piece)
+            p.do("map", at + i * piece, piece, handle)
+            p.do("give", "cuMemCreate", handle)
+        for wrong in (n * piece - 1, 3 * piece + 1):
+            assert p.ask("unmap", at, wrong)[0] == 1
+            assert p.account().used == n * piece == p.books()[0], wrong
+        p.do("unmap", at, 3 * piece)
+        assert p.account().used == (n - 3) * piece == p.books()[0]
+        p.do("unmap", at + 3 * piece, (n - 3) * piece)
+        assert p.account().used == 0 == p.books()[0]
+
+
+@case("a handle that is mapped twice in the range: as often let go of, or kept when the driver refuses")
+def _():
+    with Program() as p:
+        p.begin()
+        at = p.do("reserve", 2 * SIZE)
+        handle = p.do("take", "cuMemCreate", SIZE)
+        p.do("map", at, SIZE, handle)
+        p.do("map", at + SIZE, SIZE, handle)
+        p.do("give", "cuMemCreate", handle)
+        assert p.ask("unmap", at, 2 * SIZE - 1)[0] == 1
+        p.do("unmap", at, SIZE)
+        assert p.account().used == SIZE == p.books()[0]
+        p.do("unmap", at + SIZE, SIZE)
+        assert p.account().used == 0 == p.books()[0]
+
+
 @case("several contexts and devices: what goes with a context goes with it")
 def _():
     for version in ("v2", "v3", "v4"):

@@ -114,6 +114,8 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     FAKE_READY();
     FAKE_GIVES_BACK();
     unsigned n = 0;
+    if (size % FAKE_GRANULARITY != 0)
+        return CUDA_ERROR_INVALID_VALUE;
     for (struct mapping *m; (m = take_one(ptr, size)); n++) {
         fake_give_if_unused(m->handle);
         free(m);
