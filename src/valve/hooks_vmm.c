@@ -116,14 +116,15 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
     /* before the call: the driver may give the numbers of handles anew. A range may hold several mappings, one after another: the driver takes none in part */
     for (; n < UNMAPPED && at - ptr < size && unmap_one(process, at, &all[n]); n++)
         at += all[n].mapping.size;
+    unsigned n_left = n;
     uma_valve_enter();
     CUresult r = real(ptr, size);
     uma_valve_leave();
-    for (unsigned i = 0; i < n; i++)
+    while (n_left-- > 0) /* the last first: with it a handle of several was taken out, which the others are users of */
         if (r == CUDA_SUCCESS)
-            uma_valve_account_give_back(process->slot, all[i].size);
+            uma_valve_account_give_back(process->slot, all[n_left].size);
         else
-            map_again(process, &all[i]);
+            map_again(process, &all[n_left]);
     for (; r == CUDA_SUCCESS && n == UNMAPPED && at - ptr < size && unmap_one(process, at, &more); at += more.mapping.size)
         uma_valve_account_give_back(process->slot, more.size);
     return r;

@@ -177,6 +177,10 @@ def case(name):
     return add
 
 
+def names():
+    return [name for name, _ in _cases]
+
+
 def run():
     print(f"1..{len(_cases)}")
     failed = 0

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from program import CALLS, GIB, LIBRARIES, MIB, OUT_OF_MEMORY, VALVE, Program, case, run
+from program import CALLS, GIB, LIBRARIES, MIB, OUT_OF_MEMORY, VALVE, Program, case, names, run
 
 SIZE = 64 * MIB
 TOLERANCE = 512 * MIB  # others use this machine's memory, too, while two figures of it are read
@@ -214,6 +214,16 @@ def _():
 def _():
     exported = subprocess.run(["nm", "-D", "--defined-only", VALVE], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert sorted(re.findall(r"\bnvml\w+", exported)) == ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"], exported
+
+
+@case("docs/valve.md names the test of each fault, and each is here")
+def _():
+    with open(os.environ["UMA_VALVE_DOCUMENT"], encoding="utf-8") as f:
+        section = f.read().split("## What earlier libraries got wrong")[1].split("\n## ")[0]
+    named = [row.split("|")[3].strip() for row in section.splitlines() if row.startswith("|") and not row.startswith(("| fault", "|---"))]
+    mine = names()
+    assert len(named) >= 12 and set(named) <= set(mine), set(named) - set(mine)
+    assert {n for n in mine if re.search(r"#\d|thread \d", n)} <= set(named), {n for n in mine if re.search(r"#\d|thread \d", n)} - set(named)
 
 
 # ---- others that stand before the driver ----

@@ -236,9 +236,11 @@ def tables():
     lines = [f"{len(ROUTES)} routes, {len(ROWS)} calls, {len(PROCESSES)} kinds of process: {len(ROUTES) * len(PROCESSES) * len(ROWS):,} combinations.", ""]
     lines += ["| route | |", "|---|---|", *(f"| {name} | {what} |" for name, what in ROUTES.items()), ""]
     lines += ["| process | |", "|---|---|", *(f"| {name} | {what} |" for name, what in PROCESSES.items()), ""]
-    lines += ["| call | counted | functions |", "|---|---|---|"]
-    how = {"bytes": "what it says", "overhead": "what free memory says", "reader": "reads"}
-    lines += [f"| {call} | {how[kind]} | {', '.join(sorted(names))} |" for call, (kind, names) in ROWS.items()]
+    how = {"bytes": "as many bytes as the call says, or the driver's pool has", "overhead": "the difference of free memory around the call", "reader": "what it answers"}
+    lines += ["| counted | by functions of the driver |", "|---|---|"]
+    for kind, what in how.items():
+        names = {name: None for of, called in ROWS.values() if of == kind for name in sorted(called)}  # each once, in the order of the rows
+        lines.append(f"| {what} | {', '.join(name + ('[_ptsz]' if exported().get(name + '_ptsz') else '') for name in names)} |")
     return "\n".join(lines) + "\n"
 
 
