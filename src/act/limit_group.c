@@ -15,7 +15,7 @@
 /* A machine of many containers has a thousand groups, eight deep; a look at each takes some microseconds. */
 enum { FOLDERS_MAX = 20000, DEPTH_MAX = 32 };
 
-/* Field 22 of /proc/PID/stat, behind a name that may hold anything. 0: there is no such process. */
+/* Field 22 of /proc/PID/stat, behind a name that may hold anything. 0: there is no such process, or it is over and only not waited for. */
 static uint64_t start_of(pid_t pid) {
     char path[64], text[2048];
     uint64_t start;
@@ -26,6 +26,8 @@ static uint64_t start_of(pid_t pid) {
         return 0;
     text[n] = '\0';
     const char *s = strrchr(text, ')');
+    if (s && (s[2] == 'Z' || s[2] == 'X'))
+        return 0;
     for (int field = 2; s && field < 22; field++) {
         s = strchr(s, ' ');
         s = s ? s + 1 : NULL;
@@ -75,7 +77,7 @@ static bool is_left(const FTSENT *entry) {
     return !is_used(AT_FDCWD, file);
 }
 
-unsigned uma_limit_group_sweep(void (*each)(void *userdata, const char *path), void *userdata) {
+unsigned uma_limit_group_sweep(bool (*each)(void *userdata, const char *path), void *userdata) {
     static const char *const mounts[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup" };
     unsigned removed = 0, folders = 0;
     char *places[] = { NULL, NULL };
@@ -94,7 +96,8 @@ unsigned uma_limit_group_sweep(void (*each)(void *userdata, const char *path), v
             (void)fts_set(tree, entry, FTS_SKIP);
         if (!is_left(entry))
             continue;
-        each(userdata, entry->fts_path);
+        if (!each(userdata, entry->fts_path))
+            break;
         removed += rmdir(entry->fts_path) == 0;
         (void)fts_set(tree, entry, FTS_SKIP);
     }

@@ -18,10 +18,10 @@ void uma_limit_group_create(unsigned serial, struct uma_cgroup_scope *ret_scope)
 bool uma_limit_group_is_used(const struct uma_cgroup_scope *scope);
 
 /*
- * Every group below the mount of cgroup v2 whose owner is gone and that holds nobody: `each` with its full path, and then it is removed. Looks at no more than some
- * thousand folders. The number removed.
+ * Every group below the mount of cgroup v2 whose owner is gone and that holds nobody: `each` with its full path, and then it is removed; false from it ends the search, and this one stays.
+ * Looks at no more than some thousand folders. The number removed. An owner in another PID namespace looks gone: its group is safe only once a process is in it.
  */
-unsigned uma_limit_group_sweep(void (*each)(void *userdata, const char *path), void *userdata);
+unsigned uma_limit_group_sweep(bool (*each)(void *userdata, const char *path), void *userdata);
 
 /* Whose a group of this name is: true, and the owner's process number and start in clock ticks. Pure. */
 bool uma_limit_group_name_parse(const char *name, pid_t *ret_pid, uint64_t *ret_start);

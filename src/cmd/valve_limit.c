@@ -33,7 +33,7 @@ static void write_text(const char *group, const struct uma_driver_limits *limits
     for (unsigned i = 0; i < limits->n; i++) {
         const struct uma_driver_limit *gpu = &limits->gpus[i];
         uma_text_printf(text, "  GPU %u: ", i);
-        if (gpu->state == UMA_DRIVER_LIMITS_UNSET) {
+        if (gpu->state != UMA_DRIVER_LIMITS_DONE) {
             uma_text_append(text, "no limit\n");
             continue;
         }
@@ -61,7 +61,7 @@ static void write_json(const char *group, const struct uma_driver_limits *limits
     uma_json_string(&json, "driver", limits->driver[0] ? limits->driver : NULL);
     uma_json_begin_array(&json, "gpus", false);
     for (unsigned i = 0; i < limits->n; i++) {
-        bool unset = limits->gpus[i].state == UMA_DRIVER_LIMITS_UNSET;
+        bool unset = limits->gpus[i].state != UMA_DRIVER_LIMITS_DONE;
         uma_json_begin_object(&json, NULL, true);
         uma_json_u64(&json, "limit", limit_of(unset ? UMA_DRIVER_LIMIT_NONE : limits->gpus[i].hard));
         uma_json_unsigned(&json, "guaranteed", limits->gpus[i].soft);
@@ -84,7 +84,9 @@ static int act(const struct uma_driver_limit_place *place, const struct uma_valv
             return r;
     }
     uma_driver_limits_read(place->library, place->cgroup, ret_limits);
-    if (ret_limits->state == UMA_DRIVER_LIMITS_DONE || ret_limits->state == UMA_DRIVER_LIMITS_UNSET)
+    /* a group without a limit is "not found" by the documents, and "not supported" as some have seen it: after a release that was taken, both say the same */
+    if (ret_limits->state == UMA_DRIVER_LIMITS_DONE || ret_limits->state == UMA_DRIVER_LIMITS_UNSET ||
+        (options->action == UMA_VALVE_LIMIT_RELEASE && ret_limits->state == UMA_DRIVER_LIMITS_UNSUPPORTED))
         return 0;
     uma_driver_limit_explain(ret_limits, why, sizeof(why));
     return uma_error_text(err, EIO, "the driver's limit: %s", why);

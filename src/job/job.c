@@ -137,6 +137,7 @@ static int make_groups(struct uma_job *job) {
     if (o->valve.limit && o->valve.when == UMA_JOB_VALVE_NEVER && !job->limit) {
         uma_job_tell("--limit with --no-valve: nothing here holds it%s",
                      why[0] ? "" : " (umactl valve --probe, as root, shows whether the driver can)");
+        (void)snprintf(job->run.cause, sizeof(job->run.cause), "not started: nothing holds its limit");
         (void)uma_cgroup_scope_remove(&job->scope);
         return -EOPNOTSUPP;
     }
@@ -149,6 +150,12 @@ static int make_groups(struct uma_job *job) {
     }
     (void)snprintf(job->run.cgroup_note, sizeof(job->run.cgroup_note), "%s", job->scope.note);
     return 0;
+}
+
+/* The job did not begin. The limit first: where both are one group, removing it would leave nothing to take the limit from. */
+static void drop_groups(struct uma_job *job) {
+    (void)uma_job_limit_end(TAKE_PTR(job->limit));
+    (void)uma_cgroup_scope_remove(&job->scope);
 }
 
 static int launch(struct uma_job *job) {
@@ -170,14 +177,14 @@ static int launch(struct uma_job *job) {
     if (uma_job_launch(&how, &job->launched, &err) < 0) {
         uma_job_tell("%s", err.text);
         (void)snprintf(job->run.cause, sizeof(job->run.cause), "not started: %.100s", err.text);
-        (void)uma_cgroup_scope_remove(&job->scope);
+        drop_groups(job);
         return UMA_JOB_FAILED;
     }
     job->terminal_wanted = job->terminal.eager;
     if (job->launched.exec_errno) {
         uma_job_tell("%s: %s", job->options->argv[0], strerror(job->launched.exec_errno));
         (void)snprintf(job->run.cause, sizeof(job->run.cause), "not executed: %s", strerror(job->launched.exec_errno));
-        (void)uma_cgroup_scope_remove(&job->scope);
+        drop_groups(job);
         return uma_exec_status(job->launched.exec_errno);
     }
     if (job->launched.cgroup_errno) {

@@ -237,10 +237,12 @@ static void probe_group(struct uma_root *root, const struct uma_driver_limit_pla
         uma_cuda_child_end(&child);
 }
 
-static void release_one(void *userdata, const char *path) {
-    struct uma_driver_limits ignored;
+/* Its removal would take the hard limit along, but not a soft one from the groups above. False: the driver hangs, and would at the next one too. */
+static bool release_one(void *userdata, const char *path) {
+    struct uma_driver_limits limits;
     struct uma_driver_limit_place place = { .library = userdata, .cgroup = path };
-    (void)uma_driver_limit_release(&place, &ignored, NULL);
+    (void)uma_driver_limit_release(&place, &limits, NULL);
+    return limits.state != UMA_DRIVER_LIMITS_HUNG;
 }
 
 unsigned uma_limit_probe_sweep(const char *library) {

@@ -271,6 +271,12 @@ def the_leaf_of_a_container_is_set_read_and_released():
         m.run("valve", "--release", "--pid", str(pid), status=0)
         assert not m.limits()
         assert json.loads(m.run("valve", "--get", "--pid", str(pid), "--json", status=0).stdout)["gpus"][0]["limit"] is None
+        # a driver that says "not supported" of a group without a limit, as some have seen it
+        m.run("valve", "--set", "--pid", str(pid), "--limit", "256M", status=0)
+        m.scenario("value nvmlDeviceGetMemoryLimits = 3\n" + LIMITS)
+        m.run("valve", "--release", "--pid", str(pid), status=0)
+        assert not m.limits()
+        m.run("valve", "--get", "--pid", str(pid), status=1)
 
 
 @case
@@ -394,9 +400,9 @@ def another_driver_than_the_one_that_was_tried_is_not_believed():
 def a_killed_umactl_leaves_a_limit_to_its_job_and_nothing_after_it():
     with Machine(LIMITS) as m:
         m.probe(status=0)
-        with subprocess.Popen([UMACTL, "run", "-q", "--limit", "1G", "--", "sh", "-c", "echo $$; exec sleep 100"], env=m.environment(), stdout=subprocess.PIPE, text=True) as p:
-            job = int(p.stdout.readline())
-            p.kill()
+        umactl = subprocess.Popen([UMACTL, "run", "-q", "--limit", "1G", "--", "sh", "-c", "echo $$; exec sleep 100"], env=m.environment(), stdout=subprocess.PIPE, text=True)
+        job = int(umactl.stdout.readline())
+        umactl.kill()  # and nobody waits for it: what is only a zombie owns nothing
         group = leaf(job)
         assert m.limits() == {group: (0, 1 << 30)}
         m.run("run", "-q", "--limit", "2G", "true", status=0)
@@ -411,6 +417,7 @@ def a_killed_umactl_leaves_a_limit_to_its_job_and_nothing_after_it():
         m.run("run", "-q", "--limit", "2G", "true", status=0)
         assert not os.path.exists(group) and not m.limits() and not left_groups()
         assert all(v[0] == 0 for k, v in m.book().items() if k[0] == "reserve"), m.book()
+        umactl.wait()
 
 
 @case
@@ -422,6 +429,14 @@ def the_next_probe_finds_what_a_killed_run_left_too():
         answer = m.probe(status=0)
         assert answer["groups_removed"] == 1 and not os.path.exists(group), answer
         assert all(v[0] == 0 for k, v in m.book().items() if k[0] == "reserve"), m.book()
+
+
+@case
+def a_job_that_cannot_be_executed_leaves_no_group():
+    with Machine(LIMITS) as m:
+        m.probe(status=0)
+        m.run("run", "-q", "--limit", "1G", "--", "/nowhere/program", status=127)
+        assert not m.limits() and not left_groups()
 
 
 @case
