@@ -25,10 +25,10 @@
 
 enum { WORKERS = 4 };
 #define CONTROL_VARIABLE "UMA_SOAK_CONTROL" /* descriptor of struct soak_control */
-#define TOKEN "50a4"
 
 struct soak_control *soak_control;
 struct uma_valve_account *soak_account;
+static char token[16]; /* of this soak alone: others may run beside it */
 
 void soak_failed(const char *format, ...) {
     char text[400];
@@ -93,7 +93,9 @@ static void prepare(const struct options *o) {
     soak_control = at;
     (void)snprintf(text, sizeof(text), "%d", fd);
     (void)setenv(CONTROL_VARIABLE, text, 1);
-    fd = shared_memory("umactl-valve-" TOKEN, sizeof(*soak_account), MFD_CLOEXEC, &at);
+    (void)snprintf(token, sizeof(token), "%x", (unsigned)getpid());
+    (void)snprintf(text, sizeof(text), "umactl-valve-%s", token);
+    fd = shared_memory(text, sizeof(*soak_account), MFD_CLOEXEC, &at);
     soak_account = at;
     uma_valve_account_begin(soak_account, o->ceiling, 0);
     if (fstat(fd, &st) != 0)
@@ -105,7 +107,7 @@ static void prepare(const struct options *o) {
 
 /* Each process begins with a scenario of the fake's own, and finds the account by one of the two ways. */
 static pid_t start_process(const char *what, uint64_t *random) {
-    char fake[200];
+    char fake[200], settings[100];
     unsigned latency = soak_below(random, 4) ? 0 : 20 + soak_below(random, 200);
     bool by_name = soak_below(random, 2), integrated = soak_below(random, 4), reuse = soak_below(random, 2);
     unsigned stubborn = soak_below(random, 2) ? 0 : 2 + soak_below(random, 50);
@@ -121,7 +123,8 @@ static pid_t start_process(const char *what, uint64_t *random) {
     (void)snprintf(fake, sizeof(fake), "block:%d,latency-us:%u,integrated:%d,stubborn:%u,refuse:7%s", (int)SOAK_BLOCK, latency, integrated,
                    stubborn, reuse ? ",reuse" : "");
     (void)setenv("UMA_FAKE_CUDA", fake, 1);
-    (void)setenv("UMACTL_VALVE", "ceiling:4096,floor:0,token:" TOKEN, 1); /* what is found has another ceiling */
+    (void)snprintf(settings, sizeof(settings), "ceiling:4096,floor:0,token:%s", token); /* what is found has another ceiling */
+    (void)setenv("UMACTL_VALVE", settings, 1);
     if (by_name)
         (void)setenv("UMACTL_VALVE_ACCOUNT", getenv("UMA_SOAK_ACCOUNT"), 1);
     soak_execute(what, seed);
