@@ -4,7 +4,7 @@
 # shellcheck shell=sh disable=SC1091
 #: memory 1G
 #: disk 1200M 16M 16M
-#: bound 120
+#: bound 180
 #: needs greedy_cuda
 #: needs libcuda.so.1=/lib/libcuda.so.1
 #: needs bystander
@@ -15,7 +15,8 @@ export UMA_FAKE_CUDA=memory:device HOME=/tmp
 machine_in_use 800 110
 pool set pool-orders=0
 result greedy_starts "$(cut -d ' ' -f 1 /proc/uptime)"
-job timeout -s KILL 25 greedy_cuda rate="${RATE:-0}" stay=20 >/tmp/said 2>/tmp/errors
+# a slow one needs longer to come to the end
+job timeout -s KILL $((${RATE:-0} ? 50 : 25)) greedy_cuda rate="${RATE:-0}" stay=20 >/tmp/said 2>/tmp/errors
 result greedy_status $?
 result greedy_says "$(tail -n 1 /tmp/said)"
 result pressure "$(sed 's/.*total=//' /proc/pressure/memory | tr '\n' ' ')"
