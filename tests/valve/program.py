@@ -47,9 +47,9 @@ class Account:
 
 
 class Program:
-    """`valve`: the variable, or None for a program without the preload."""
+    """`valve`: the variable, or None for a program without the preload. `before`: words before the program's own, which start it."""
 
-    def __init__(self, route="dlopen", valve=f"ceiling:{GIB},floor:0", fake="", preload_after="", expect="ready", **environment):
+    def __init__(self, route="dlopen", valve=f"ceiling:{GIB},floor:0", fake="", preload_after="", expect="ready", before=(), **environment):
         self.stderr = tempfile.TemporaryFile("w+")
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "LD_LIBRARY_PATH": LIBRARIES, "UMA_FAKE_CUDA": fake, "UMA_DIRECT_LIBRARY": os.environ["UMA_DIRECT_LIBRARY"],
                "UMA_FAKE_NVML": os.path.join(SCENARIOS, "gb10-idle.scenario"), "UMACTL_RESERVATIONS": "/nonexistent"}
@@ -57,7 +57,7 @@ class Program:
             env["UMACTL_VALVE"] = valve
             env["LD_PRELOAD"] = " ".join(filter(None, [VALVE, preload_after]))
         env.update(environment)
-        self.process = subprocess.Popen([DIRECT if route == "direct" else ROUTES, route], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, text=True)
+        self.process = subprocess.Popen([*before, DIRECT if route == "direct" else ROUTES, route], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, text=True)
         self.pid = self.process.pid
         self.expect(expect)
 
