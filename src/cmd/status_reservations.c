@@ -10,8 +10,8 @@
 enum { NAME_COLUMNS = 24 };
 
 static int by_unspent(const void *a, const void *b) {
-    const struct uma_claim_seen *const *x = a, *const *y = b;
-    return ((*x)->unspent < (*y)->unspent) - ((*x)->unspent > (*y)->unspent);
+    const struct uma_claim_seen *x = a, *y = b;
+    return (x->unspent < y->unspent) - (x->unspent > y->unspent);
 }
 
 static void line(struct uma_text *text, const struct uma_claim_seen *claim) {
@@ -29,7 +29,7 @@ static void line(struct uma_text *text, const struct uma_claim_seen *claim) {
 void uma_status_reservations(struct uma_text *text, const struct uma_claims *claims, const struct uma_status_style *style, size_t most) {
     size_t n = MIN_OF(claims->n, most);
     _cleanup_free_
-    const struct uma_claim_seen **order = claims->n ? calloc(claims->n, sizeof(*order)) : NULL;
+    struct uma_claim_seen *order = claims->n ? calloc(claims->n, sizeof(*order)) : NULL;
     if (claims->n == 0)
         return;
     if (!order) {
@@ -37,14 +37,14 @@ void uma_status_reservations(struct uma_text *text, const struct uma_claims *cla
         return;
     }
     for (size_t i = 0; i < claims->n; i++)
-        order[i] = &claims->list[i];
+        order[i] = claims->list[i];
     qsort(order, claims->n, sizeof(*order), by_unspent);
     uma_layout_ink(text, style, UMA_INK_BOLD);
     uma_text_append(text, "RESERVED BY RUNNING JOBS");
     uma_layout_ink(text, style, UMA_INK_PLAIN);
     uma_text_char(text, '\n');
     for (size_t i = 0; i < n; i++)
-        line(text, order[i]);
+        line(text, &order[i]);
     if (n < claims->n)
         uma_text_printf(text, "  and %zu more: umactl status --all\n", claims->n - n);
 }

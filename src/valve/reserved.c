@@ -48,17 +48,20 @@ static int open_high(const char *path) {
     return high >= 0 ? high : low;
 }
 
+static char *put(char *at, const char *text) {
+    size_t n = strlen(text);
+    (void)memcpy(at, text, n + 1);
+    return at + n;
+}
+
 /* The file that has the name now. What is none is passed over, as one that is not there. */
 static void open_anew(struct uma_valve_register *r, const char *folder) {
     char path[PATH_LENGTH];
     struct uma_valve_statx st;
     const char *why;
-    size_t n = strlen(folder), m = sizeof("/" UMA_RESERVATIONS_NAME) - 1;
-    if (n + m + UMA_VALVE_DIGITS >= sizeof(path))
+    if (strlen(folder) + sizeof("/" UMA_RESERVATIONS_NAME) + UMA_VALVE_DIGITS > sizeof(path))
         return;
-    (void)memcpy(path, folder, n);
-    (void)memcpy(path + n, "/" UMA_RESERVATIONS_NAME, m);
-    (void)uma_valve_put_number(path + n + m, r->uid);
+    (void)uma_valve_put_number(put(put(path, folder), "/" UMA_RESERVATIONS_NAME), r->uid);
     bool there = uma_valve_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &st);
     if (r->fd >= 0 && there && is_file(r, &st))
         return;

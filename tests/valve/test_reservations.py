@@ -92,11 +92,13 @@ def greedy(p, step=64 * MIB):
 def _():
     if os.geteuid() != 0:
         raise Skip("packet rings are for root")
-    need_memory(4 * GIB)
+    need_memory(6 * GIB)
+    # what ends elsewhere goes to the processors' own lists first, which MemAvailable does not count: up to a GiB and more for seconds. So much is declared beyond what is taken.
+    declared = 2 * GIB
     for sees in (True, False):
         with Site() as s:
-            floor = meminfo("MemAvailable") - 1536 * MIB
-            with s.program(before=s.launch("--need", "1G", "--valve", "--floor", str(floor), "--name", "slow"), valve=None, fake="memory:ring") as slow:
+            floor = meminfo("MemAvailable") - (declared + 768 * MIB if sees else GIB)
+            with s.program(before=s.launch("--need", "2G", "--valve", "--floor", str(floor), "--name", "slow"), valve=None, fake="memory:ring") as slow:
                 slow.begin()
                 slow.do("take", "cuMemAlloc", 64 * MIB)
                 s.wait_for(lambda claims: len(claims) == 1 and claims[0]["taken"] >= 64 * MIB)
@@ -104,7 +106,7 @@ def _():
                     other.begin()
                     assert greedy(other) >= 32 * MIB, other.log()
                     left = meminfo("MemAvailable") - floor
-                    assert not sees or left >= GIB - 64 * MIB - NOISE, f"{left >> 20} MiB are left"
+                    assert not sees or left >= declared - 64 * MIB - NOISE, f"{left >> 20} MiB are left"
                     if not sees:
                         assert "reserved" not in other.log(), other.log()
                         tries = 0
@@ -122,7 +124,7 @@ def _():
                         assert answer == 0, slow.log()
                         if other.take("cuMemAlloc", 32 * MIB)[0] == 0:  # others let go of some: then there is enough for both
                             left = meminfo("MemAvailable") - floor
-                            assert left >= GIB - taken * MIB - 64 * MIB - NOISE, f"{left >> 20} MiB are left for a claim of which {taken + 64} MiB are taken"
+                            assert left >= declared - taken * MIB - 64 * MIB - NOISE, f"{left >> 20} MiB are left for a claim of which {taken + 64} MiB are taken"
                     assert "reserved" not in slow.log(), slow.log()
 
 
