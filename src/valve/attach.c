@@ -127,11 +127,6 @@ static struct uma_valve_account *make(const char *name, const struct uma_valve_s
     int fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC);
     if (fd < 0)
         return NULL;
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
-    if (high >= 0) {
-        (void)close(fd);
-        fd = high;
-    }
     void *at = MAP_FAILED;
     if (ftruncate(fd, sizeof(struct uma_valve_account)) == 0)
         at = mmap(NULL, sizeof(struct uma_valve_account), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -142,6 +137,15 @@ static struct uma_valve_account *make(const char *name, const struct uma_valve_s
     uma_valve_account_begin(at, settings->ceiling, floor);
     *ret_fd = fd;
     return at;
+}
+
+/* However it was come by: where the program does not expect its own next file. */
+static int move_away(int fd) {
+    int high = fd < HIGH ? fcntl(fd, F_DUPFD_CLOEXEC, HIGH) : -1;
+    if (high < 0)
+        return fd;
+    (void)close(fd);
+    return high;
 }
 
 /* Held until it is closed. -1: without, for want of a name or because somebody else holds it for seconds. */
@@ -164,8 +168,10 @@ static int lock_library(void) {
 struct uma_valve_account *uma_valve_account_attach(const struct uma_valve_settings *settings, uint64_t floor, int *ret_fd) {
     char name[NAME_MAX_LENGTH];
     struct uma_valve_account *account = named(ret_fd);
-    if (account)
+    if (account) {
+        *ret_fd = move_away(*ret_fd);
         return account;
+    }
     (void)put(put(name, "umactl-valve-"), settings->token[0] ? settings->token : "alone");
     int lock = settings->token[0] ? lock_library() : -1;
     if (settings->token[0])
@@ -174,5 +180,7 @@ struct uma_valve_account *uma_valve_account_attach(const struct uma_valve_settin
         account = make(name, settings, floor, ret_fd);
     if (lock >= 0)
         (void)close(lock);
+    if (account)
+        *ret_fd = move_away(*ret_fd);
     return account;
 }
