@@ -17,6 +17,7 @@ DIRECT = os.environ["UMA_VALVE_DIRECT"]
 ACCOUNT = os.environ["UMA_VALVE_ACCOUNT"]
 LIBRARIES = os.environ["UMA_FAKE_LIBRARIES"]
 SCENARIOS = os.environ["UMA_SCENARIOS"]
+EMULATOR = os.environ.get("UMA_VALVE_EMULATOR", "").split()  # in front of each program of another architecture
 MIB, GIB = 1 << 20, 1 << 30
 OUT_OF_MEMORY = 2
 
@@ -57,7 +58,7 @@ class Program:
             env["UMACTL_VALVE"] = valve
             env["LD_PRELOAD"] = " ".join(filter(None, [VALVE, preload_after]))
         env.update(environment)
-        self.process = subprocess.Popen([*before, DIRECT if route == "direct" else ROUTES, route], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, text=True)
+        self.process = subprocess.Popen([*before, *EMULATOR, DIRECT if route == "direct" else ROUTES, route], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, text=True)
         self.pid = self.process.pid
         self.expect(expect)
 
@@ -134,7 +135,7 @@ def account_of(pid):
     """Asked of one process that stays, for it is asked some thousand times."""
     global _reader
     if _reader is None:
-        _reader = subprocess.Popen([ACCOUNT, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        _reader = subprocess.Popen([*EMULATOR, ACCOUNT, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     _reader.stdin.write(f"{pid}\n")
     _reader.stdin.flush()
     lines = list(iter(lambda: _reader.stdout.readline() or "end\n", "end\n"))
@@ -145,7 +146,7 @@ class Holder:
     """Who holds an account open, as `umactl run` does."""
 
     def __init__(self, ceiling, floor=0):
-        self.process = subprocess.Popen([ACCOUNT, "hold", str(ceiling), str(floor)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*EMULATOR, ACCOUNT, "hold", str(ceiling), str(floor)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.name = self.process.stdout.readline().strip()
 
     def __enter__(self):

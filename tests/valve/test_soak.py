@@ -17,7 +17,7 @@ LEAST = {"calls": 5000, "refused": 20, "made to fail": 100, "library reopened": 
 
 def main():
     seed = random.randrange(1, 1 << 63) if SEED == "random" else int(SEED)
-    env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "LD_LIBRARY_PATH": LIBRARIES, **OPTIONS}
+    env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "LD_LIBRARY_PATH": LIBRARIES, "UMACTL_RESERVATIONS": "/nonexistent", **OPTIONS}
     if VALVE:
         env["LD_PRELOAD"] = VALVE
     print(f"1..1\n# seed {seed}, {SECONDS} s", flush=True)
