@@ -152,8 +152,8 @@ static bool look_for_calls(const char *nvml, struct uma_limit_probe *probe) {
     (void)snprintf(probe->driver_version, sizeof(probe->driver_version), "%s", limits.driver);
     struct uma_limit_backend *backend = &probe->driver;
     uma_driver_limit_explain(&limits, why, sizeof(why));
-    /* the calls are there whatever they say of this folder */
-    if (limits.state < UMA_DRIVER_LIMITS_NO_GPU || limits.state == UMA_DRIVER_LIMITS_DONE)
+    /* a GPU was asked: the calls are there, whatever they say of this folder */
+    if (limits.n > 0)
         return step(backend, "library", UMA_YES, "driver %s", limits.driver[0] ? limits.driver : "of an unknown version") &&
                step(backend, "symbols", UMA_YES, "nvmlDeviceSetMemoryLimits_v1");
     backend->state = state_of(limits.state);
