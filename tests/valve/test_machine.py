@@ -34,7 +34,7 @@ def need(free=3 * GIB):
         raise Skip(f"less than {free >> 30} GiB are free")
 
 
-@case("the floor: a greedy program gets error 2 while the machine still has it, and nothing was in its RSS")
+@case("the floor: a greedy program gets error 2 while the machine still has it, and nothing was in its RSS", tries=3)
 def _():
     need()
     floor = meminfo("MemAvailable") - GIB
@@ -55,7 +55,7 @@ def _():
         assert p.end() == 0
 
 
-@case("the floor, with many threads at once")
+@case("the floor, with many threads at once", tries=3)
 def _():
     need()
     floor = meminfo("MemAvailable") - GIB
@@ -79,7 +79,7 @@ def measured(p, size, *words):
     return key, abs(p.account().overhead - before - size) < size // 4
 
 
-@case("contexts and code are counted as measured")
+@case("contexts and code are counted as measured", tries=3)
 def _():
     need()
     with Program("runtime", valve=None, fake="memory:ring") as other, Program("runtime", valve="floor:0", fake=f"memory:ring,context:{512 * MIB},module:{128 * MIB}") as p:
@@ -105,7 +105,7 @@ def _():
         assert (p.account().overhead, p.account().used) == (0, 0)
 
 
-@case("a driver that refuses while the pool is page cache: without the valve out of memory, with it the program's own model files leave and the call succeeds")
+@case("a driver that refuses while the pool is page cache: without the valve out of memory, with it the program's own model files leave and the call succeeds", tries=3)
 def _():
     size, want = 512 * MIB, 64 * MIB
     for place in disk_places(overlay=False):
