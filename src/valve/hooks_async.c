@@ -134,8 +134,10 @@ static void read_pool(uint64_t key) {
     note_pool(process, key);
 }
 
+/* A device that is none, as the arguments of a program may name one, would have the key of a pool. */
 void uma_valve_graphs_read(CUdevice device) {
-    read_pool(GRAPH_KEY(device));
+    if (device >= 0 && GRAPH_KEY(device) <= GRAPH_KEYS)
+        read_pool(GRAPH_KEY(device));
 }
 
 void uma_valve_graphs_look(void) {

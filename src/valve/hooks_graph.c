@@ -16,6 +16,12 @@ static bool may_have(const char *call, const CUDA_MEM_ALLOC_NODE_PARAMS *params,
     return uma_valve_ask(call, params->bytesize, ret_ticket);
 }
 
+/* NULL: the driver will refuse it, whatever there is of memory. */
+static const CUDA_MEM_ALLOC_NODE_PARAMS *if_valid(const CUgraphNode *node, CUgraph graph, const CUDA_MEM_ALLOC_NODE_PARAMS *params) {
+    bool nowhere = params && params->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE && params->poolProps.location.id < 0;
+    return node && graph && !nowhere ? params : NULL;
+}
+
 /* `call` adds a node with these parameters; NULL: they name no memory, or the driver will refuse them. */
 #define ADD_NODE(name, params, call)                                                                                                       \
     do {                                                                                                                                   \
@@ -35,7 +41,8 @@ static bool may_have(const char *call, const CUDA_MEM_ALLOC_NODE_PARAMS *params,
 CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
                                 CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
     UMA_VALVE_REAL(cuGraphAddMemAllocNode);
-    ADD_NODE("cuGraphAddMemAllocNode", nodeParams, real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+    ADD_NODE("cuGraphAddMemAllocNode", if_valid(phGraphNode, hGraph, nodeParams),
+             real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 static const CUDA_MEM_ALLOC_NODE_PARAMS *alloc_of(const CUgraphNodeParams *params) {
@@ -45,13 +52,15 @@ static const CUDA_MEM_ALLOC_NODE_PARAMS *alloc_of(const CUgraphNodeParams *param
 CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies,
                         CUgraphNodeParams *nodeParams) {
     UMA_VALVE_REAL(cuGraphAddNode);
-    ADD_NODE("cuGraphAddNode", alloc_of(nodeParams), real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+    ADD_NODE("cuGraphAddNode", if_valid(phGraphNode, hGraph, alloc_of(nodeParams)),
+             real(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const void *dependencyData,
                            size_t numDependencies, CUgraphNodeParams *nodeParams) {
     UMA_VALVE_REAL(cuGraphAddNode_v2);
-    ADD_NODE("cuGraphAddNode", alloc_of(nodeParams), real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
+    ADD_NODE("cuGraphAddNode", if_valid(phGraphNode, hGraph, alloc_of(nodeParams)),
+             real(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
 }
 
 /* After a launch or an upload the driver knows what the graph took. */

@@ -14,6 +14,9 @@ void call_invalid(uint64_t size) {
     CUDA_ARRAY3D_DESCRIPTOR none = { .Width = 0 };
     CUgraphNode node;
     CUDA_MEM_ALLOC_NODE_PARAMS params = { .bytesize = 0 };
+    CUDA_MEM_ALLOC_NODE_PARAMS no_device = { .poolProps = { .location = { .type = 1, .id = -5 } }, .bytesize = size };
+    CUgraph graph = NULL;
+    (void)api->cuGraphCreate(&graph, 0);
     CUgraphNodeParams any = { .type = CU_GRAPH_NODE_TYPE_MEM_ALLOC };
     const CUresult said[] = {
         api->cuMemAlloc_v2(NULL, size),
@@ -52,6 +55,8 @@ void call_invalid(uint64_t size) {
         api->cuMipmappedArrayDestroy(NULL),
         api->cuGraphAddMemAllocNode(&node, NULL, NULL, 0, &params),
         api->cuGraphAddMemAllocNode(&node, NULL, NULL, 0, NULL),
+        api->cuGraphAddMemAllocNode(NULL, graph, NULL, 0, &no_device),
+        api->cuGraphAddMemAllocNode(&node, graph, NULL, 0, &no_device),
         api->cuGraphAddNode(&node, NULL, NULL, 0, NULL),
         api->cuGraphAddNode_v2(&node, NULL, NULL, NULL, 0, &any),
         api->cuGraphLaunch(NULL, NULL),
@@ -81,5 +86,6 @@ void call_invalid(uint64_t size) {
     };
     for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
         (void)printf("%s%d", i ? " " : "", said[i]);
+    (void)api->cuGraphDestroy(graph);
     answer("%s", "");
 }

@@ -126,6 +126,8 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const 
     FAKE_READY();
     if (!phGraphNode || !hGraph || !nodeParams || nodeParams->bytesize == 0 || (numDependencies && !dependencies))
         return CUDA_ERROR_INVALID_VALUE;
+    if (nodeParams->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE && nodeParams->poolProps.location.id < 0)
+        return CUDA_ERROR_INVALID_VALUE;
     hGraph->bytes += nodeParams->bytesize;
     nodeParams->dptr = fake_new_key(nodeParams->bytesize);
     *phGraphNode = (CUgraphNode)(uintptr_t)nodeParams->dptr; /* NOLINT(performance-no-int-to-ptr) */

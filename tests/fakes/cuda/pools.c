@@ -264,6 +264,8 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int attr, void *value) {
     FAKE_READY();
     (void)pthread_mutex_lock(&lock);
+    if (pool && (uintptr_t)pool <= UINT32_MAX && !is_pool(pool))
+        abort(); /* a driver may follow the handle, and this one leads nowhere */
     bool valid = value && is_pool(pool) && attr >= ATTRIBUTE_THRESHOLD && attr <= ATTRIBUTE_USED_HIGH;
     if (valid)
         *(uint64_t *)value = attr == ATTRIBUTE_THRESHOLD                                                       ? pool->threshold
