@@ -7,7 +7,7 @@ static uint64_t less(uint64_t a, uint64_t b) {
 
 /* Of the machine's, beyond what must stay. */
 static uint64_t machine_room(const struct uma_valve_question *q) {
-    uint64_t stays = q->floor ? q->floor + UMA_VALVE_MARGIN : 0;
+    uint64_t stays = !q->floor ? 0 : q->floor < UINT64_MAX - UMA_VALVE_MARGIN ? q->floor + UMA_VALVE_MARGIN : UINT64_MAX;
     return less(less(less(q->available, q->under_way), stays), q->reserved);
 }
 

@@ -55,6 +55,10 @@ static void at_the_floor(void **state) {
     assert_int_equal(uma_valve_room(&q), GIB - 1);
     q.reserved = 100 * GIB;
     assert_int_equal(uma_valve_room(&q), 0);
+    q = healthy; /* a floor that no machine has */
+    q.floor = UINT64_MAX;
+    assert_int_equal(uma_valve_judge(&q), UMA_VALVE_UNDER_FLOOR);
+    assert_int_equal(uma_valve_room(&q), 0);
     q = healthy; /* no floor, and nothing above it */
     q.floor = 0;
     assert_int_equal(uma_valve_room(&q), 40 * GIB);
