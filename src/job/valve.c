@@ -57,12 +57,17 @@ int uma_job_valve_report_parse(const char *s, const char **ret_report, struct um
     return uma_error_text(err, EINVAL, "\"%.64s\" is not one of auto, pool, raw", s);
 }
 
+/* A bare number is NVIDIA's: others have their name before it (observe/platform.c). */
+static bool is_nvidias(const char *driver) {
+    return driver && driver[0] >= '0' && driver[0] <= '9';
+}
+
 bool uma_job_valve_wanted(const struct uma_job_valve_options *options, const struct uma_snapshot *before, bool from_folder) {
     if (options->when != UMA_JOB_VALVE_AUTO)
         return options->when == UMA_JOB_VALVE_ALWAYS;
     if (from_folder)
         return false;
-    if (before->platform.driver)
+    if (is_nvidias(before->platform.driver))
         return true;
     for (size_t i = 0; i < before->gpus.n; i++) {
         const char *vendor = before->gpus.list[i].vendor;

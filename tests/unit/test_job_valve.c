@@ -134,6 +134,8 @@ static void by_default(void **state) {
     struct uma_job_valve_options o = { 0 };
     assert_false(uma_job_valve_wanted(&o, &without, false));
     assert_false(uma_job_valve_wanted(&o, &other, false));
+    other.platform.driver = "amdgpu of Linux 6.14";
+    assert_false(uma_job_valve_wanted(&o, &other, false));
     assert_true(uma_job_valve_wanted(&o, &module, false));
     assert_true(uma_job_valve_wanted(&o, &nvml, false));
     assert_false(uma_job_valve_wanted(&o, &module, true)); /* a folder's driver is not this machine's */
