@@ -192,12 +192,6 @@ uint64_t uma_valve_account_under_way(const struct uma_valve_account *account) {
     return sum;
 }
 
-static void note_most(struct uma_valve_account *account, uint64_t used) {
-    uint64_t most = atomic_load_explicit(&account->most, memory_order_relaxed);
-    while (used > most && !atomic_compare_exchange_weak(&account->most, &most, used))
-        ;
-}
-
 bool uma_valve_account_take(struct uma_valve_account *account, struct uma_valve_slot *slot, uint64_t size, uint64_t *ret_used) {
     uint64_t ceiling = atomic_load_explicit(&account->ceiling, memory_order_relaxed), used = 0;
     for (int tries = 0; tries < TAKE_TRIES; tries++) {
@@ -207,7 +201,6 @@ bool uma_valve_account_take(struct uma_valve_account *account, struct uma_valve_
         used -= size < used ? size : used;
         if (size <= ceiling && used <= ceiling - size) {
             *ret_used = used;
-            note_most(account, used + size);
             return true;
         }
         uma_valve_account_untake(slot, size);
@@ -237,6 +230,21 @@ void uma_valve_account_untake(struct uma_valve_slot *slot, uint64_t size) {
 
 void uma_valve_account_give_back(struct uma_valve_slot *slot, uint64_t size) {
     (void)atomic_fetch_sub(&slot->used, size);
+}
+
+/* What calls have been answered with. One that is asked or answered meanwhile is under way before or after it is read. */
+static uint64_t given_to(const struct uma_valve_slot *slot) {
+    uint64_t before = atomic_load(&slot->under_way), used = atomic_load(&slot->used), after = atomic_load(&slot->under_way);
+    uint64_t under_way = before > after ? before : after;
+    return used > under_way ? used - under_way : 0;
+}
+
+void uma_valve_account_note_most(struct uma_valve_account *account) {
+    uint64_t given = 0, most = atomic_load_explicit(&account->most, memory_order_relaxed);
+    for (unsigned i = 0; i < n_slots(account); i++)
+        given += given_to(&account->slots[i]);
+    while (given > most && !atomic_compare_exchange_weak(&account->most, &most, given))
+        ;
 }
 
 /* ---- events ---- */

@@ -73,7 +73,7 @@ struct uma_valve_account {
     _Atomic uint32_t asked, answered; /* the helper answers the question `asked` when `answered` says the same; futex words */
     _Atomic uint64_t wanted, given;   /* bytes of MemFree asked for; bytes evicted for the last answer */
     /* since the job began */
-    _Atomic uint64_t most;                          /* bytes that it had at once, as calls said */
+    _Atomic uint64_t most;                          /* bytes that it had at once, by calls that were answered */
     _Atomic uint64_t evicted;                       /* bytes of page cache, to make room */
     _Atomic uint64_t counts[UMA_VALVE_EVENT_KINDS]; /* events of each kind, also of those that were overwritten */
     _Atomic uint64_t next_event;
@@ -103,6 +103,9 @@ void uma_valve_account_taken(struct uma_valve_slot *slot, uint64_t size, uint64_
 /* It did not. */
 void uma_valve_account_untake(struct uma_valve_slot *slot, uint64_t size);
 void uma_valve_account_give_back(struct uma_valve_slot *slot, uint64_t size);
+
+/* After the driver gave: `most` is raised to what the job has now, calls under way and overhead left out, if that is more. */
+void uma_valve_account_note_most(struct uma_valve_account *account);
 
 /* Sums over all slots. */
 uint64_t uma_valve_account_used(const struct uma_valve_account *account);

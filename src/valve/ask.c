@@ -240,6 +240,7 @@ void uma_valve_given(struct uma_valve_ticket *ticket, enum uma_valve_kind kind, 
     if (!uma_valve_held_put(process->held, &holding, &before))
         before = given; /* its free would not be known: better not counted than counted for good */
     uma_valve_account_give_back(process->slot, before);
+    uma_valve_account_note_most(process->account);
     (void)atomic_fetch_sub(&process->calls_under_way, 1);
 }
 

@@ -89,9 +89,10 @@ static uint64_t set_pool(struct uma_valve_process *process, uint64_t key, uint64
         if (!uma_valve_held_put(process->held, &pool, &before))
             return reserved;
     }
-    if (reserved > before)
+    if (reserved > before) {
         (void)atomic_fetch_add(&process->slot->used, reserved - before);
-    else
+        uma_valve_account_note_most(process->account);
+    } else
         uma_valve_account_give_back(process->slot, before - reserved);
     return before;
 }

@@ -49,14 +49,23 @@ static void takes(void **state) {
     assert_false(uma_valve_account_take(account, slot, 361, &used));
     assert_int_equal(used, 640);
     assert_true(uma_valve_account_take(account, slot, 360, &used)); /* to the last byte */
-    assert_int_equal(account->most, 1000);
+    uma_valve_account_note_most(account);
+    assert_int_equal(account->most, 640); /* what was asked for and may be refused, it did not have */
     uma_valve_account_untake(slot, 360);
+    atomic_store(&slot->overhead, 1000);
+    uma_valve_account_note_most(account);
+    assert_int_equal(account->most, 640); /* calls that say how much; contexts are not among them */
+    atomic_store(&slot->overhead, 0);
     assert_false(uma_valve_account_take(account, slot, UINT64_MAX, &used));
     assert_int_equal(uma_valve_account_used(account), 640);
     uma_valve_account_give_back(slot, 640);
     assert_int_equal(uma_valve_account_used(account), 0);
     atomic_store(&account->ceiling, UMA_VALVE_NONE);
     assert_true(uma_valve_account_take(account, slot, UINT64_C(1) << 50, &used));
+    uma_valve_account_note_most(account);
+    assert_int_equal(account->most, 640);
+    uma_valve_account_taken(slot, UINT64_C(1) << 50, UINT64_C(1) << 50);
+    uma_valve_account_note_most(account);
     assert_int_equal(account->most, UINT64_C(1) << 50);
 }
 

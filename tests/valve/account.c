@@ -52,8 +52,8 @@ static int hold(uint64_t ceiling, uint64_t floor) {
 static void show(struct uma_valve_account *account) {
     struct uma_valve_event events[UMA_VALVE_EVENTS];
     uint64_t after = 0;
-    (void)printf("%llu %llu %u %llu\n", (unsigned long long)account->ceiling, (unsigned long long)account->floor, account->n_slots,
-                 (unsigned long long)account->next_event);
+    (void)printf("%llu %llu %u %llu %llu\n", (unsigned long long)account->ceiling, (unsigned long long)account->floor, account->n_slots,
+                 (unsigned long long)account->next_event, (unsigned long long)account->most);
     for (uint32_t i = 0; i < account->n_slots && i < UMA_VALVE_SLOTS; i++) {
         const struct uma_valve_slot *s = &account->slots[i];
         if (s->pid)

@@ -36,7 +36,7 @@ class Slot:
 class Account:
     def __init__(self, text):
         lines = text.splitlines()
-        self.ceiling, self.floor, self.n_slots, self.next_event = map(int, lines[0].split())
+        self.ceiling, self.floor, self.n_slots, self.next_event, self.most = map(int, lines[0].split())
         self.slots = [Slot(line.split(" ", 6)[1:]) for line in lines if line.startswith("slot ")]
         self.events = [(EVENT[int(w[1])], *map(int, w[2:])) for w in (line.split() for line in lines if line.startswith("event "))]
         self.used = sum(s.used for s in self.slots)

@@ -44,6 +44,19 @@ def _():
             assert holder.account().slot(a.pid).used == 800 * MIB
 
 
+@case("the most that a job had is what it was given, not what it asked for")
+def _():
+    with Program("runtime", valve="floor:0") as p:
+        p.begin()
+        for call in ("cuMemAlloc", "cuMemAllocAsync"):
+            assert p.take(call, 1 << 50)[0] == OUT_OF_MEMORY
+        assert p.account().most == 0
+        key = p.do("take", "cuMemAlloc", SIZE)
+        p.do("give", "cuMemAlloc", key)
+        p.do("take", "cuMemAlloc", SIZE // 2)
+        assert p.account().most == SIZE
+
+
 @case("two jobs do not share")
 def _():
     with Program("runtime", valve=SHARED) as a, Program("runtime", valve=SHARED.replace("cafe", "cafe0")) as b, Program("runtime") as c:
