@@ -225,6 +225,12 @@ bool uma_valve_ask_again(struct uma_valve_ticket *ticket) {
     return again;
 }
 
+static void give_back(struct uma_valve_slot *slot, const struct uma_valve_holding *holding) {
+    if (uma_valve_is_managed(holding))
+        (void)atomic_fetch_sub(&slot->untouched, holding->size);
+    uma_valve_account_give_back(slot, holding->size);
+}
+
 void uma_valve_given(struct uma_valve_ticket *ticket, enum uma_valve_kind kind, uint64_t key, uint64_t given, uint32_t context) {
     struct uma_valve_process *process = ticket->process;
     if (!process)
@@ -238,8 +244,9 @@ void uma_valve_given(struct uma_valve_ticket *ticket, enum uma_valve_kind kind, 
         (void)atomic_fetch_add(&process->slot->untouched, given);
     uma_valve_account_taken(process->slot, ticket->size, given);
     if (!uma_valve_held_put(process->held, &holding, &before))
-        before = given; /* its free would not be known: better not counted than counted for good */
-    uma_valve_account_give_back(process->slot, before);
+        give_back(process->slot, &holding); /* its free would not be known: better not counted than counted for good */
+    else
+        uma_valve_account_give_back(process->slot, before);
     uma_valve_account_note_most(process->account);
     (void)atomic_fetch_sub(&process->calls_under_way, 1);
 }
@@ -263,14 +270,14 @@ void uma_valve_freed(const struct uma_valve_holding *holding) {
     if (!process)
         return;
     (void)atomic_fetch_add_explicit(&process->calls_begun, 1, memory_order_relaxed);
-    if (holding->kind == UMA_VALVE_DEVICE && holding->other)
-        (void)atomic_fetch_sub(&process->slot->untouched, holding->size);
-    uma_valve_account_give_back(process->slot, holding->size);
+    give_back(process->slot, holding);
 }
 
 void uma_valve_not_freed(const struct uma_valve_holding *holding) {
     struct uma_valve_process *process = uma_valve_process();
     uint64_t before = 0;
-    if (process && (!uma_valve_held_put(process->held, holding, &before) || before))
-        uma_valve_account_give_back(process->slot, before ? before : holding->size);
+    if (process && !uma_valve_held_put(process->held, holding, &before))
+        give_back(process->slot, holding);
+    else if (process)
+        uma_valve_account_give_back(process->slot, before);
 }

@@ -186,7 +186,7 @@ void uma_valve_held_move_context(struct uma_valve_held *held, uint32_t from, uin
 }
 
 /* One pass; what moves up into a place that was left is looked at there. */
-static bool drop_from(struct shard *shard, uint32_t context, uint64_t *bytes, uint64_t *overhead) {
+static bool drop_from(struct shard *shard, uint32_t context, struct uma_valve_dropped *dropped) {
     bool some = false;
     for (uint32_t i = 0; i < shard->n_slots;) {
         struct uma_valve_holding *slot = &shard->slots[i];
@@ -194,17 +194,20 @@ static bool drop_from(struct shard *shard, uint32_t context, uint64_t *bytes, ui
             i++;
             continue;
         }
-        if (slot->kind != UMA_VALVE_MAPPING) /* which has no bytes of its own */
-            *(slot->kind == UMA_VALVE_MODULE ? overhead : bytes) += slot->size;
+        if (slot->kind == UMA_VALVE_MODULE)
+            dropped->overhead += slot->size;
+        else if (slot->kind != UMA_VALVE_MAPPING) /* which has no bytes of its own */
+            dropped->bytes += slot->size;
+        if (uma_valve_is_managed(slot))
+            dropped->managed += slot->size;
         erase(shard, slot);
         some = true;
     }
     return some;
 }
 
-uint64_t uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t context, uint64_t *ret_overhead) {
-    uint64_t bytes = 0;
-    *ret_overhead = 0;
+struct uma_valve_dropped uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t context) {
+    struct uma_valve_dropped dropped = { 0 };
     for (unsigned i = 0; context != 0 && i < SHARDS; i++) {
         struct shard *shard = &held->shards[i];
         if (!uma_valve_spin_lock(&shard->lock)) {
@@ -212,9 +215,9 @@ uint64_t uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t conte
             continue;
         }
         /* again, for what moved from the front to an end that had been passed */
-        while (drop_from(shard, context, &bytes, ret_overhead))
+        while (drop_from(shard, context, &dropped))
             ;
         uma_valve_spin_unlock(&shard->lock);
     }
-    return bytes;
+    return dropped;
 }

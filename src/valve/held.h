@@ -37,6 +37,10 @@ struct uma_valve_holding {
     uint16_t users;   /* HANDLE: references and mappings */
 };
 
+static inline bool uma_valve_is_managed(const struct uma_valve_holding *holding) {
+    return holding->kind == UMA_VALVE_DEVICE && holding->other;
+}
+
 /* splitmix64's finalizer (Steele, Lea, Flood: Fast splittable pseudorandom number generators): addresses differ in their middle bits alone. */
 static inline uint64_t uma_valve_mix(uint64_t x) {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -60,7 +64,11 @@ bool uma_valve_held_use(struct uma_valve_held *held, uint64_t handle, int change
 bool uma_valve_held_resize(struct uma_valve_held *held, enum uma_valve_kind kind, uint64_t key, uint64_t size, uint64_t *ret_before);
 /* What goes with one context goes with another from now on: a number that is no context's, while it is not known whether it ends. */
 void uma_valve_held_move_context(struct uma_valve_held *held, uint32_t from, uint32_t to);
-/* All that goes with a context is taken out: bytes; `ret_overhead`: those of code (UMA_VALVE_MODULE), which are not among them. */
-uint64_t uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t context, uint64_t *ret_overhead);
+/* All that goes with a context is taken out. */
+struct uma_valve_dropped {
+    uint64_t bytes, managed; /* `managed`: of `bytes` */
+    uint64_t overhead;       /* of code (UMA_VALVE_MODULE), which is not in `bytes` */
+};
+struct uma_valve_dropped uma_valve_held_drop_context(struct uma_valve_held *held, uint32_t context);
 /* Calls that could not be put in or taken out. */
 uint64_t uma_valve_held_lost(const struct uma_valve_held *held);

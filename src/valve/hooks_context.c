@@ -52,11 +52,13 @@ static void begin_end(struct uma_valve_process *process, enum uma_valve_kind kin
 }
 
 static void has_ended(const struct ending *e) {
-    uint64_t overhead = 0, bytes = uma_valve_held_drop_context(e->process->held, e->other, &overhead);
+    struct uma_valve_slot *slot = e->process->slot;
+    struct uma_valve_dropped dropped = uma_valve_held_drop_context(e->process->held, e->other);
     if (e->held)
         uma_valve_overhead_ended(&e->self);
-    uma_valve_account_give_back(e->process->slot, bytes);
-    (void)atomic_fetch_sub(&e->process->slot->overhead, overhead);
+    (void)atomic_fetch_sub(&slot->untouched, dropped.managed);
+    uma_valve_account_give_back(slot, dropped.bytes);
+    (void)atomic_fetch_sub(&slot->overhead, dropped.overhead);
 }
 
 static void has_not_ended(const struct ending *e) {

@@ -102,26 +102,35 @@ static void contexts(void **state) {
         (void)put(UMA_VALVE_DEVICE, i << 21, 1, 1 + (uint32_t)(i % 3));
     (void)put(UMA_VALVE_MAPPING, 7, 1000, 2); /* has no bytes of its own */
     struct uma_valve_holding module = { .key = 77, .size = 5, .context = 2, .kind = UMA_VALVE_MODULE };
-    uint64_t overhead = 1;
+    struct uma_valve_dropped d;
     assert_true(uma_valve_held_put(held, &module, &(uint64_t){ 0 }));
-    assert_int_equal(uma_valve_held_drop_context(held, 0, &overhead), 0);
-    assert_int_equal(overhead, 0);
+    d = uma_valve_held_drop_context(held, 0);
+    assert_int_equal(d.bytes, 0);
+    assert_int_equal(d.overhead, 0);
     /* one that may be ending, and does not; and what comes into another of the same number meanwhile stays when it does */
     uma_valve_held_move_context(held, 2, 9);
-    assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 0);
+    d = uma_valve_held_drop_context(held, 2);
+    assert_int_equal(d.bytes, 0);
     uma_valve_held_move_context(held, 9, 2);
     uma_valve_held_move_context(held, 2, 9);
     (void)put(UMA_VALVE_HOST, 5, 3, 2);
-    assert_int_equal(uma_valve_held_drop_context(held, 9, &overhead), 1000);
-    assert_int_equal(overhead, 5);
-    assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 3);
+    struct uma_valve_holding managed = { .key = 99, .size = 7, .context = 9, .kind = UMA_VALVE_DEVICE, .other = true };
+    assert_true(uma_valve_held_put(held, &managed, &(uint64_t){ 0 }));
+    d = uma_valve_held_drop_context(held, 9);
+    assert_int_equal(d.bytes, 1007);
+    assert_int_equal(d.managed, 7);
+    assert_int_equal(d.overhead, 5);
+    d = uma_valve_held_drop_context(held, 2);
+    assert_int_equal(d.bytes, 3);
     (void)put(UMA_VALVE_HOST, 5, 1000, 2);
     uma_valve_held_move_context(held, 0, 9);
     assert_true(uma_valve_held_put(held, &module, &(uint64_t){ 0 }));
-    assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 1000);
-    assert_int_equal(overhead, 5);
-    assert_int_equal(uma_valve_held_drop_context(held, 2, &overhead), 0);
-    assert_int_equal(overhead, 0);
+    d = uma_valve_held_drop_context(held, 2);
+    assert_int_equal(d.bytes, 1000);
+    assert_int_equal(d.overhead, 5);
+    d = uma_valve_held_drop_context(held, 2);
+    assert_int_equal(d.bytes, 0);
+    assert_int_equal(d.overhead, 0);
     for (uint64_t i = 1; i <= 3000; i++)
         assert_int_equal(uma_valve_held_find(held, UMA_VALVE_DEVICE, i << 21, &h), i % 3 != 1);
 }
