@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HIGH = 500 /* programs close and reuse low numbers */, PATH_LENGTH = 512 };
+enum { HIGH = 500 /* programs close and reuse low numbers */ };
 #define ASK_NS ((uint64_t)1000000000)
 
 static uint64_t now_ns(void) {
@@ -21,9 +21,12 @@ static uint64_t now_ns(void) {
 void uma_valve_reserved_begin(struct uma_valve_reserved *reserved) {
     const char *folder = getenv(UMA_RESERVATIONS_FOLDER_VARIABLE);
     uint32_t uid = (uint32_t)geteuid();
-    reserved->folder = folder && folder[0] ? folder : UMA_RESERVATIONS_FOLDER;
+    if (!folder || !folder[0])
+        folder = UMA_RESERVATIONS_FOLDER;
+    bool fits = strlen(folder) < sizeof(reserved->folder); /* else there are none */
+    (void)memcpy(reserved->folder, folder, fits ? strlen(folder) + 1 : 0);
     reserved->n_own = uma_own_claims_parse(getenv(UMA_RESERVATION_VARIABLE), reserved->own);
-    reserved->n_registers = uid == 0 ? 1 : 2;
+    reserved->n_registers = !fits ? 0 : uid == 0 ? 1 : 2;
     reserved->registers[0].uid = uid;
     for (unsigned i = 0; i < 2; i++)
         reserved->registers[i].fd = -1;
@@ -56,11 +59,9 @@ static char *put(char *at, const char *text) {
 
 /* The file that has the name now. What is none is passed over, as one that is not there. */
 static void open_anew(struct uma_valve_register *r, const char *folder) {
-    char path[PATH_LENGTH];
+    char path[UMA_VALVE_RESERVED_FOLDER + sizeof("/" UMA_RESERVATIONS_NAME) + UMA_VALVE_DIGITS];
     struct uma_valve_statx st;
     const char *why;
-    if (strlen(folder) + sizeof("/" UMA_RESERVATIONS_NAME) + UMA_VALVE_DIGITS > sizeof(path))
-        return;
     (void)uma_valve_put_number(put(put(path, folder), "/" UMA_RESERVATIONS_NAME), r->uid);
     bool there = uma_valve_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &st);
     if (r->fd >= 0 && there && is_file(r, &st))

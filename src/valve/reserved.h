@@ -19,11 +19,13 @@ struct uma_valve_register {
     bool lives[UMA_CLAIMS_MAX];
 };
 
+enum { UMA_VALVE_RESERVED_FOLDER = 448 };
+
 struct uma_valve_reserved {
     struct uma_valve_spin lock;
-    _Atomic uint64_t last; /* for who cannot have the lock */
-    uint64_t asked_ns;     /* when owners were asked for */
-    const char *folder;    /* of the environment, or the usual one */
+    _Atomic uint64_t last;                  /* for who cannot have the lock */
+    uint64_t asked_ns;                      /* when owners were asked for */
+    char folder[UMA_VALVE_RESERVED_FOLDER]; /* of the environment, or the usual one: copied, for programs write their titles over it */
     unsigned n_registers, n_own;
     uint64_t own[UMA_OWN_CLAIMS_MAX];
     struct uma_valve_register registers[2];

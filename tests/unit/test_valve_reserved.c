@@ -107,6 +107,31 @@ static void made_anew(void **state) {
     (void)close(b);
 }
 
+/* A program that writes its title over its environment, as setproctitle does. */
+static void environment_written_over(void **state) {
+    (void)state;
+    char before[256], *named = getenv(UMA_RESERVATIONS_FOLDER_VARIABLE);
+    (void)snprintf(before, sizeof(before), "%s", named);
+    int a = claim(0, 1, 100, 0);
+    uma_valve_reserved_begin(&reserved);
+    (void)memset(named, 'x', strlen(named));
+    assert_int_equal(uma_valve_reserved(&reserved), 100);
+    (void)setenv(UMA_RESERVATIONS_FOLDER_VARIABLE, before, 1);
+    (void)close(a);
+}
+
+static void folder_too_long(void **state) {
+    (void)state;
+    char before[256], long_one[UMA_VALVE_RESERVED_FOLDER + 1];
+    (void)snprintf(before, sizeof(before), "%s", getenv(UMA_RESERVATIONS_FOLDER_VARIABLE));
+    (void)memset(long_one, 'x', sizeof(long_one) - 1);
+    long_one[sizeof(long_one) - 1] = '\0';
+    (void)setenv(UMA_RESERVATIONS_FOLDER_VARIABLE, long_one, 1);
+    uma_valve_reserved_begin(&reserved);
+    assert_int_equal(uma_valve_reserved(&reserved), 0);
+    (void)setenv(UMA_RESERVATIONS_FOLDER_VARIABLE, before, 1);
+}
+
 /* A program that closes all it has open, and opens a file of its own, keeps its file. */
 static void descriptor_taken_away(void **state) {
     (void)state;
@@ -160,6 +185,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(sums_do_not_wrap, begin, end),
         cmocka_unit_test_setup_teardown(made_anew, begin, end),
         cmocka_unit_test_setup_teardown(descriptor_taken_away, begin, end),
+        cmocka_unit_test_setup_teardown(environment_written_over, begin, end),
+        cmocka_unit_test_setup_teardown(folder_too_long, begin, end),
         cmocka_unit_test_setup_teardown(what_is_no_register, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
