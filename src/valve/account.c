@@ -171,6 +171,7 @@ uint64_t uma_valve_account_prune(struct uma_valve_account *account) {
         atomic_store(&slot->start_time, 0);
         freed += atomic_load(&slot->used) + atomic_load(&slot->overhead);
         clear(slot);
+        atomic_store(&slot->pid_namespace, 0); /* or the next one's number is looked for there before it has written its own */
         atomic_store(&slot->pid, 0);
     }
     return freed;

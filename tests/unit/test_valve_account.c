@@ -86,6 +86,7 @@ static void dead(void **state) {
     assert_int_equal(uma_valve_start_of((uint32_t)child, &stack), UMA_VALVE_ENDED);
     assert_int_equal(uma_valve_account_used(account), 900);
     assert_int_equal(uma_valve_account_prune(account), 900);
+    assert_int_equal(account->slots[1].pid_namespace, 0); /* the next one's is not known before it says so */
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_int_equal(uma_valve_start_of((uint32_t)child, &stack), 0);
     atomic_store(&account->slots[1].pid, (uint32_t)child); /* one that died before it could write when it started */
