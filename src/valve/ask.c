@@ -42,13 +42,15 @@ static void say_holders(struct uma_valve_line *line, const struct uma_valve_acco
     uint32_t n = atomic_load(&account->n_slots), last = UINT32_MAX;
     for (unsigned i = 0; i < HOLDERS; i++) {
         uint64_t most = 0;
-        uint32_t which = UINT32_MAX;
+        uint32_t which = UINT32_MAX, whose = 0;
         for (uint32_t s = 0; s < n && s < UMA_VALVE_SLOTS; s++) {
             uint64_t bytes = atomic_load(&account->slots[s].used) + atomic_load(&account->slots[s].overhead);
             bool next = bytes < below || (bytes == below && last != UINT32_MAX && s > last);
-            if (atomic_load(&account->slots[s].pid) && next && bytes > most) {
+            uint32_t pid = atomic_load(&account->slots[s].pid);
+            if (pid && !(pid & UMA_VALVE_FREEING) && next && bytes > most) {
                 most = bytes;
                 which = s;
+                whose = pid;
             }
         }
         if (which == UINT32_MAX)
@@ -56,7 +58,7 @@ static void say_holders(struct uma_valve_line *line, const struct uma_valve_acco
         uma_valve_say(line, i == 0 ? "; held by " : ", ");
         uma_valve_say_n(line, account->slots[which].name, sizeof(account->slots[which].name));
         uma_valve_say(line, " (");
-        uma_valve_say_number(line, atomic_load(&account->slots[which].pid));
+        uma_valve_say_number(line, whose);
         uma_valve_say(line, ") ");
         uma_valve_say_bytes(line, most);
         below = most;
