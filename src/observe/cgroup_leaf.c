@@ -67,10 +67,10 @@ int uma_cgroup_leaf_check(struct uma_root *root, const char *path, struct uma_er
     int r = find_mount(root, &text, &mounts, err);
     if (r < 0)
         return r;
-    size_t n = strlen(mounts.unified.base), length = strlen(path);
+    size_t n = strlen(mounts.unified.base);
     if (path[0] != '/' || strncmp(path + 1, mounts.unified.base, n) != 0 || path[n + 1] != '/' || strstr(path, "/.."))
         return uma_error_text(err, EXDEV, "%.200s is not below /%s, where cgroup v2 is", path, mounts.unified.base);
-    if (length <= n + 2)
+    if (path[n + 1 + strspn(path + n + 1, "/.")] == '\0') /* also by another way to write it */
         return uma_error_text(err, EINVAL, "the root group holds the whole machine");
     if (snprintf(procs, sizeof(procs), "%.4000s/cgroup.procs", path + 1) >= (int)sizeof(procs) || !uma_root_exists(root, procs))
         return uma_error_text(err, ENOENT, "%.200s is no group", path);
