@@ -148,7 +148,7 @@ static int begin_file(struct uma_claim *claim, struct uma_error *err) {
     if (whole && uma_reservations_read(claim->fd, &all))
         return 0;
     if (whole && pread(claim->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
-        return uma_error_set(err, errno, "%s", claim->path);
+        return uma_error_text(err, EIO, "%s: it was cut short", claim->path);
     if ((!whole && st.st_size != 0) || head.magic != 0)
         return uma_error_text(err, EUCLEAN, "%s: damaged, or none of umactl's; remove it when no job runs", claim->path);
     /* its size at once, for whoever looks meanwhile; then every page of it, because a full tmpfs must not be found out later */
@@ -199,7 +199,7 @@ static int fill(struct uma_claim *claim, uint64_t bytes, const char *name, struc
     while (slot.id == 0)
         if (getrandom(&slot.id, sizeof(slot.id), 0) != (ssize_t)sizeof(slot.id))
             return uma_error_set(err, errno, "a number for the reservation");
-    /* what a dead owner left is no claim of ours, not even for a moment */
+    /* what a dead owner left seems to live since the slot is held: it goes first */
     static const struct uma_reservation none;
     int r = put(claim->fd, &none, sizeof(none), place_of(claim->slot), err);
     if (r >= 0 && pread(claim->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))

@@ -84,7 +84,7 @@ void uma_claims_read(const char *folder, struct uma_claims *ret_claims) {
     struct uma_claims claims = { 0 };
     _cleanup_closedir_ DIR *dir = opendir(folder);
     if (!dir && errno != ENOENT)
-        pass_over(&claims, folder, strerror(errno));
+        pass_over(&claims, ".", strerror(errno)); /* told below the folder */
     unsigned n = 0;
     for (struct dirent *d; dir && (d = readdir(dir));) {
         uint32_t uid;

@@ -126,6 +126,12 @@ static void what_is_none(void **state) {
     assert_int_equal(passed_over("damaged"), 1);
     put_file(name, &all, sizeof(all) - 1, own);
     assert_int_equal(passed_over("size"), 1);
+    struct uma_claims claims; /* a folder that is none: told below its name */
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    uma_claims_read(path, &claims);
+    assert_int_equal(claims.n_passed_over, 1);
+    assert_string_equal(claims.passed_over, ".");
+    uma_claims_done(&claims);
     put_file(name, "", 0, own); /* about to be made */
     assert_int_equal(passed_over(NULL), 0);
     all.head.magic = 0;
