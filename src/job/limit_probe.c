@@ -64,8 +64,11 @@ static bool begin(struct uma_limit_backend *backend, const char *name, const str
     char at[16];
     int code;
     ret_child->fd = -1;
-    if (uma_cuda_child_start(options, ret_child, &err) < 0 || uma_cuda_child_begin(ret_child, at, &code, &err) < 0)
+    if (uma_cuda_child_start(options, ret_child, &err) < 0 || uma_cuda_child_begin(ret_child, at, &code, &err) < 0) {
+        if (ret_child->fd >= 0) /* it answered, and that was none */
+            uma_cuda_child_end(ret_child);
         return step(backend, name, UMA_MAYBE, "%s", err.text);
+    }
     if (strcmp(at, "ready") == 0)
         return true;
     uma_cuda_child_end(ret_child);
