@@ -19,7 +19,7 @@ bool uma_limit_group_is_used(const struct uma_cgroup_scope *scope);
 
 /*
  * Every group below the mount of cgroup v2 whose owner is gone and that holds nobody: `each` with its full path, and then it is removed; false from it ends the search, and this one stays.
- * Looks at no more than some thousand folders. The number removed. An owner in another PID namespace looks gone: its group is safe only once a process is in it.
+ * Looks at no more than 20,000 folders. The number removed. An owner in another PID namespace looks gone: its group is safe only once a process is in it.
  */
 unsigned uma_limit_group_sweep(bool (*each)(void *userdata, const char *path), void *userdata);
 

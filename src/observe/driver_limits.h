@@ -63,5 +63,5 @@ void uma_driver_limits_read(const char *library, const char *cgroup, struct uma_
 
 /* An answer of umactl-probe without its header. -EPROTO: it is not one. Pure. */
 int uma_driver_limits_parse(const uint8_t *data, size_t length, struct uma_driver_limits *ret_limits);
-/* "hold", "unset", "unsupported", ...: the word that JSON and people get. */
+/* "not-found", "unsupported", ...: what is told where the driver gave no text. */
 const char *uma_driver_limits_word(enum uma_driver_limits_state state);
