@@ -111,6 +111,7 @@ static void made_anew(void **state) {
 static void environment_written_over(void **state) {
     (void)state;
     char before[256], *named = getenv(UMA_RESERVATIONS_FOLDER_VARIABLE);
+    assert_non_null(named);
     (void)snprintf(before, sizeof(before), "%s", named);
     int a = claim(0, 1, 100, 0);
     uma_valve_reserved_begin(&reserved);
