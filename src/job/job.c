@@ -158,6 +158,20 @@ static void drop_groups(struct uma_job *job) {
     (void)uma_cgroup_scope_remove(&job->scope);
 }
 
+/* The process was made, and ended before it was the job's program. The exit status. */
+static int tell_not_begun(struct uma_job *job, bool for_its_limit) {
+    const char *why = strerror(job->launched.exec_errno);
+    if (for_its_limit) {
+        uma_job_tell("not started: it could not enter the group that the driver holds to its limit: %s", why);
+        (void)snprintf(job->run.cause, sizeof(job->run.cause), "not started: nothing holds its limit");
+    } else {
+        uma_job_tell("%s: %s", job->options->argv[0], why);
+        (void)snprintf(job->run.cause, sizeof(job->run.cause), "not executed: %s", why);
+    }
+    drop_groups(job);
+    return for_its_limit ? UMA_JOB_FAILED : uma_exec_status(job->launched.exec_errno);
+}
+
 static int launch(struct uma_job *job) {
     struct uma_error err = { 0 };
     struct uma_launch how = { .argv = job->options->argv,
@@ -169,6 +183,7 @@ static int launch(struct uma_job *job) {
     if (make_groups(job) < 0)
         return UMA_JOB_FAILED;
     how.limit_scope = job->limit ? uma_job_limit_scope(job->limit) : NULL;
+    how.limit_needed = job->options->valve.when == UMA_JOB_VALVE_NEVER;
     uma_terminal_open(&job->terminal);
     /* A descendant whose parent ends comes to umactl instead of init, and stays in the tree (prctl(2)). */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
@@ -181,12 +196,8 @@ static int launch(struct uma_job *job) {
         return UMA_JOB_FAILED;
     }
     job->terminal_wanted = job->terminal.eager;
-    if (job->launched.exec_errno) {
-        uma_job_tell("%s: %s", job->options->argv[0], strerror(job->launched.exec_errno));
-        (void)snprintf(job->run.cause, sizeof(job->run.cause), "not executed: %s", strerror(job->launched.exec_errno));
-        drop_groups(job);
-        return uma_exec_status(job->launched.exec_errno);
-    }
+    if (job->launched.exec_errno)
+        return tell_not_begun(job, how.limit_needed && job->launched.limit_errno);
     if (job->launched.cgroup_errno) {
         (void)uma_cgroup_scope_remove(&job->scope);
         (void)snprintf(job->run.cgroup_note, sizeof(job->run.cgroup_note), "the job could not enter its group: %s",

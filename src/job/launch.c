@@ -30,8 +30,11 @@ static _Noreturn void become_job(const struct uma_launch *launch, pid_t umactl, 
         report.limit_errno = errno;
     if (launch->terminal->fd >= 0 && launch->terminal->eager && tcgetpgrp(launch->terminal->fd) == launch->terminal->own_group)
         (void)tcsetpgrp(launch->terminal->fd, getpid()); /* SIGTTOU is still ignored */
+    report.exec_errno = launch->limit_needed ? report.limit_errno : 0;
     if (report.cgroup_errno || report.limit_errno)
         (void)!write(report_fd, &report, sizeof(report));
+    if (report.exec_errno)
+        _exit(uma_exec_status(report.exec_errno));
     uma_signals_restore(launch->signals);
     if (launch->environment)
         (void)execvpe(launch->argv[0], launch->argv, launch->environment);

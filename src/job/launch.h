@@ -17,6 +17,7 @@ struct uma_launch {
     struct uma_terminal *terminal;
     const struct uma_cgroup_scope *scope;
     const struct uma_cgroup_scope *limit_scope; /* the group that the driver holds to a limit; NULL: none */
+    bool limit_needed;                          /* nothing else holds it: outside of that group the job does not begin */
     bool die_with_umactl;                       /* PR_SET_PDEATHSIG */
 };
 
@@ -24,7 +25,7 @@ struct uma_launched {
     pid_t pid;
     int exec_errno;   /* why it could not be executed, 0: it runs */
     int cgroup_errno; /* why it is not in its group, 0 */
-    int limit_errno;  /* why the driver's limit does not reach it, 0 */
+    int limit_errno;  /* why the driver's limit does not reach it, 0; where it is needed, exec_errno says the same */
 };
 
 /* 0 also when exec failed (the child is reaped then). -errno: no process could be made. */

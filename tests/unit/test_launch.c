@@ -123,12 +123,35 @@ static void a_group_that_refuses(void **state) {
     (void)close(full);
 }
 
+/* The group that the driver holds to a limit: where nothing else does, the job does not begin outside of it. */
+static void a_limited_group_that_refuses(void **state) {
+    (void)state;
+    char *argv[] = { (char *)"true", NULL };
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    struct uma_terminal terminal = { .fd = -1 };
+    struct uma_cgroup_scope scope = { .dir_fd = -1, .procs_fd = -1 }, limit = { .dir_fd = -1, .procs_fd = full };
+    struct uma_launch how = { .argv = argv, .signals = &signals, .terminal = &terminal, .scope = &scope, .limit_scope = &limit };
+    struct uma_launched launched;
+    assert_true(full >= 0);
+    assert_int_equal(uma_job_launch(&how, &launched, NULL), 0);
+    assert_int_equal(launched.limit_errno, ENOSPC);
+    assert_int_equal(launched.exec_errno, 0);
+    assert_int_equal(status_of(launched), 0);
+    how.limit_needed = true;
+    how.argv = (char *[]){ (char *)"sh", (char *)"-c", (char *)"echo ran >&2", NULL };
+    assert_int_equal(uma_job_launch(&how, &launched, NULL), 0);
+    assert_int_equal(launched.limit_errno, ENOSPC);
+    assert_int_equal(launched.exec_errno, ENOSPC); /* and it was waited for */
+    (void)close(full);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(runs),
                                         cmocka_unit_test(cannot_run),
                                         cmocka_unit_test(signals_are_those_inherited),
                                         cmocka_unit_test(no_descriptor_goes_along),
                                         cmocka_unit_test(an_environment_of_its_own),
-                                        cmocka_unit_test(a_group_that_refuses) };
+                                        cmocka_unit_test(a_group_that_refuses),
+                                        cmocka_unit_test(a_limited_group_that_refuses) };
     return cmocka_run_group_tests(tests, take, give_back);
 }
