@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 static const char usage[] =
     "usage: umactl valve --env|--docker [OPTION...]\n"
@@ -109,15 +108,6 @@ static int set_option(struct options *o, int option) {
     }
 }
 
-/* What no other job has: 64 bits of chance. */
-static int append_token(struct uma_text *text, struct uma_error *err) {
-    uint64_t random;
-    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        return uma_error_set(err, errno, "a token for the job");
-    uma_text_printf(text, ",token:%016llx", (unsigned long long)random);
-    return 0;
-}
-
 static void append_preload(struct uma_text *text, const char *library, const char *before) {
     uma_text_printf(text, "LD_PRELOAD=%s", library);
     if (before && before[0] && !strpbrk(before, " \t\n'\"\\$`"))
@@ -127,14 +117,15 @@ static void append_preload(struct uma_text *text, const char *library, const cha
 /* 0; 1: it could not be written, which was told; -errno. */
 static int print_lines(const struct options *o, struct uma_error *err) {
     _cleanup_text_ struct uma_text text = { 0 }, settings = { 0 };
-    char library[PATH_MAX];
+    char library[PATH_MAX], token[UMA_JOB_VALVE_TOKEN];
     int r = uma_library_find(&uma_library_valve, library, err);
     if (r < 0)
         return r;
     uma_job_valve_settings(&o->valve, &settings);
-    r = append_token(&settings, err);
+    r = uma_job_valve_token(token, err);
     if (r < 0)
         return r;
+    uma_text_printf(&settings, ",token:%s", token);
     if (o->asked & BIT(OPTION_DOCKER)) {
         uma_text_printf(&text, "-v %s:%s:ro -e ", library, library);
         append_preload(&text, library, NULL);

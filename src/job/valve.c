@@ -9,11 +9,13 @@
 #include "valve/gate.h"
 #include "valve/room.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,6 +31,7 @@ struct uma_job_valve {
     struct uma_job_valve_options options;
     struct uma_valve_account *account;
     int fd;
+    char token[UMA_JOB_VALVE_TOKEN];
     struct uma_thread thread;
     bool running;
     struct uma_follow_others *others;
@@ -86,14 +89,25 @@ void uma_job_valve_settings(const struct uma_job_valve_options *options, struct 
 }
 
 static int make_account(struct uma_job_valve *valve, uint64_t floor, struct uma_error *err) {
-    valve->fd = memfd_create("umactl-valve", MFD_CLOEXEC);
+    char name[sizeof(UMA_VALVE_ACCOUNT_NAME) + UMA_JOB_VALVE_TOKEN];
+    (void)snprintf(name, sizeof(name), UMA_VALVE_ACCOUNT_NAME "%s", valve->token);
+    valve->fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (valve->fd < 0 || ftruncate(valve->fd, sizeof(*valve->account)) < 0)
         return uma_error_set(err, errno, "memory for the job's account");
+    (void)fcntl(valve->fd, F_ADD_SEALS, UMA_VALVE_ACCOUNT_SEALS);
     void *at = mmap(NULL, sizeof(*valve->account), PROT_READ | PROT_WRITE, MAP_SHARED, valve->fd, 0);
     if (at == MAP_FAILED)
         return uma_error_set(err, errno, "memory for the job's account");
     valve->account = at;
     uma_valve_account_begin(valve->account, valve->options.limit ? valve->options.limit : UMA_VALVE_NONE, floor);
+    return 0;
+}
+
+int uma_job_valve_token(char ret_token[UMA_JOB_VALVE_TOKEN], struct uma_error *err) {
+    uint64_t random;
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return uma_error_set(err, errno, "a token for the job");
+    (void)snprintf(ret_token, UMA_JOB_VALVE_TOKEN, "%016llx", (unsigned long long)random);
     return 0;
 }
 
@@ -108,6 +122,7 @@ static int tell_job(const struct uma_job_valve *valve, struct uma_job_environmen
     uma_text_printf(&place, "%u:%llu:%d:%llu", pid, (unsigned long long)uma_valve_start_time(pid), valve->fd,
                     (unsigned long long)st.st_ino);
     uma_job_valve_settings(&valve->options, &settings);
+    uma_text_printf(&settings, ",token:%s", valve->token); /* for those that cannot reach umactl, or outlive it: they find each other */
     if (place.failed || settings.failed)
         return uma_error_set(err, ENOMEM, "the job's environment");
     int r = uma_library_find(&uma_library_valve, library, err);
@@ -138,7 +153,9 @@ struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *
     valve->options = *options;
     valve->fd = -1;
     uint64_t floor = options->has_floor ? options->floor : total ? uma_valve_default_floor(total) : 0;
-    int r = make_account(valve, floor, &err);
+    int r = uma_job_valve_token(valve->token, &err);
+    if (r >= 0)
+        r = make_account(valve, floor, &err);
     if (r >= 0)
         r = tell_job(valve, environment, &err);
     if (r < 0) {

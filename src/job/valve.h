@@ -46,6 +46,9 @@ struct uma_u64 uma_job_valve_taken(const struct uma_job_valve *valve);
 /* The job has ended (or never began: watch NULL). NULL is fine. */
 struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma_watch *watch);
 
+/* What no other job has: 64 bits of chance, in hexadecimal digits. */
+enum { UMA_JOB_VALVE_TOKEN = 17 };
+int uma_job_valve_token(char ret_token[UMA_JOB_VALVE_TOKEN], struct uma_error *err);
 /* What the environment variable of the valve says (valve/settings.h). Pure. */
 void uma_job_valve_settings(const struct uma_job_valve_options *options, struct uma_text *text);
 /* One event in words: "refused 8.0 GiB to pid 12: ...". Pure. */

@@ -75,8 +75,12 @@ uint64_t uma_valve_start_of(uint32_t pid, uint64_t *ret_stack) {
 }
 
 uint32_t uma_valve_pid_namespace(void) {
-    struct uma_valve_statx st;
-    return uma_valve_stat(AT_FDCWD, "/proc/self/ns/pid", 0, &st) ? (uint32_t)st.ino : 0;
+    struct uma_valve_statx pid, time;
+    if (!uma_valve_stat(AT_FDCWD, "/proc/self/ns/pid", 0, &pid))
+        return 0;
+    /* in another time namespace (5.6) everybody's start is another */
+    uint32_t clock = uma_valve_stat(AT_FDCWD, "/proc/self/ns/time", 0, &time) ? (uint32_t)time.ino : 0;
+    return (uint32_t)pid.ino ^ clock << 16 ^ clock >> 16;
 }
 
 /* ---- slots ---- */

@@ -17,6 +17,10 @@
 /* The job's environment: "PID:START:FD:INODE", the process that holds the account open, when it started (clock ticks since boot), under which number, and the file's inode. */
 #define UMA_VALVE_ACCOUNT_VARIABLE "UMACTL_VALVE_ACCOUNT"
 #define UMA_VALVE_VERSION 1
+/* The name of the memfd, before the token of the job. */
+#define UMA_VALVE_ACCOUNT_NAME "umactl-valve-"
+/* Nobody makes it shorter under those who have mapped it, which would end them (fcntl(2), 3.17). */
+#define UMA_VALVE_ACCOUNT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* Somewhere in the library, followed by its version in digits: by this umactl knows it before it is loaded into anything. */
 #define UMA_VALVE_MARK "umactl-valve version "
 #define UMA_VALVE_ACCOUNT_MAGIC UINT64_C(0x31766c61766d75) /* "umvalv1" */
@@ -24,14 +28,14 @@
 #define UMA_VALVE_FREEING UINT32_C(0x80000000)             /* no pid is so large (PID_MAX_LIMIT is 1 << 22) */
 
 enum {
-    UMA_VALVE_SLOTS = 1024, /* processes of one job that use CUDA at the same time; what comes later counts for itself alone */
+    UMA_VALVE_SLOTS = 1024, /* processes of one job that use CUDA at the same time; what comes later has an account of its own */
     UMA_VALVE_EVENTS = 64,  /* the newest; a reader that looks twice a second misses none that a person could read */
 };
 
 /* A process. On lines of its own, so that processes do not wait for each other's. */
 struct uma_valve_slot {
     _Atomic uint32_t pid;           /* as in its own PID namespace; 0: free; UMA_VALVE_FREEING and the pid of who frees it */
-    _Atomic uint32_t pid_namespace; /* inode of it: in another one, its pid says nothing */
+    _Atomic uint32_t pid_namespace; /* uma_valve_pid_namespace() of it: in another one, its pid says nothing */
     _Atomic uint64_t start_time;    /* clock ticks since boot (proc_pid_stat(5), field 22); 0: not written yet */
     _Atomic uint64_t used;          /* bytes taken through calls that say how many, with those under way */
     _Atomic uint64_t under_way; /* of these: asked of the driver and not answered yet, so that the machine's figures may not show them */
@@ -125,5 +129,5 @@ uint64_t uma_valve_start_time(uint32_t pid);
 /* The same, or UMA_VALVE_ENDED, and where its stack begins: another place after execve(2); 0: hidden, as it is from other users. */
 #define UMA_VALVE_ENDED UINT64_MAX /* all its threads have: what it had is back, though its parent has not waited for it yet */
 uint64_t uma_valve_start_of(uint32_t pid, uint64_t *ret_stack);
-/* The inode of this process's PID namespace; 0 when it cannot be seen. */
+/* A number for this process's PID namespace and clock (time namespace), from their inodes; 0 when they cannot be seen. */
 uint32_t uma_valve_pid_namespace(void);

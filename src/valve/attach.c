@@ -19,7 +19,11 @@
 #ifndef MFD_CLOEXEC
 #define MFD_CLOEXEC 1U
 #endif
+#ifndef MFD_ALLOW_SEALING
+#define MFD_ALLOW_SEALING 2U
+#endif
 
+#define ALONE "alone" /* no token */
 enum { NAME_MAX_LENGTH = 64, HIGH = 500 /* programs close and reuse low numbers */, LOCK_TRIES = 200, LOCK_PAUSE_NS = 10000000 };
 
 static struct uma_valve_account *map(int fd, uint64_t inode) {
@@ -63,7 +67,7 @@ static struct uma_valve_account *named(int *ret_fd) {
     if (!variable || !parse(variable, is) || is[0] > UINT32_MAX || is[2] > INT32_MAX || uma_valve_start_time((uint32_t)is[0]) != is[1])
         return NULL;
     (void)uma_valve_put_number(put(uma_valve_put_number(put(path, "/proc/"), is[0]), "/fd/"), is[2]);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* it may be anything by now */
     struct uma_valve_account *account = fd >= 0 ? map(fd, is[3]) : NULL;
     if (!account && fd >= 0)
         (void)close(fd);
@@ -123,15 +127,20 @@ static struct uma_valve_account *search(const char *wanted, int *ret_fd) {
 
 /* ---- or a new one ---- */
 
+/* Where there is no descriptor to be had, or no memfd (seccomp): memory that nobody else finds. */
 static struct uma_valve_account *make(const char *name, const struct uma_valve_settings *settings, uint64_t floor, int *ret_fd) {
-    int fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC);
-    if (fd < 0)
-        return NULL;
-    void *at = MAP_FAILED;
-    if (ftruncate(fd, sizeof(struct uma_valve_account)) == 0)
-        at = mmap(NULL, sizeof(struct uma_valve_account), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
+    const size_t size = sizeof(struct uma_valve_account);
+    int fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && ftruncate(fd, (off_t)size) < 0) {
         (void)close(fd);
+        fd = -1;
+    }
+    if (fd >= 0)
+        (void)fcntl(fd, F_ADD_SEALS, UMA_VALVE_ACCOUNT_SEALS);
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+    if (at == MAP_FAILED) {
+        if (fd >= 0)
+            (void)close(fd);
         return NULL;
     }
     uma_valve_account_begin(at, settings->ceiling, floor);
@@ -141,7 +150,7 @@ static struct uma_valve_account *make(const char *name, const struct uma_valve_s
 
 /* However it was come by: where the program does not expect its own next file. */
 static int move_away(int fd) {
-    int high = fd < HIGH ? fcntl(fd, F_DUPFD_CLOEXEC, HIGH) : -1;
+    int high = fd >= 0 && fd < HIGH ? fcntl(fd, F_DUPFD_CLOEXEC, HIGH) : -1;
     if (high < 0)
         return fd;
     (void)close(fd);
@@ -172,7 +181,7 @@ struct uma_valve_account *uma_valve_account_attach(const struct uma_valve_settin
         *ret_fd = move_away(*ret_fd);
         return account;
     }
-    (void)put(put(name, "umactl-valve-"), settings->token[0] ? settings->token : "alone");
+    (void)put(put(name, UMA_VALVE_ACCOUNT_NAME), settings->token[0] ? settings->token : ALONE);
     int lock = settings->token[0] ? lock_library() : -1;
     if (settings->token[0])
         account = search(name, ret_fd);
@@ -183,4 +192,17 @@ struct uma_valve_account *uma_valve_account_attach(const struct uma_valve_settin
     if (account)
         *ret_fd = move_away(*ret_fd);
     return account;
+}
+
+struct uma_valve_account *uma_valve_account_alone(const struct uma_valve_settings *settings, uint64_t floor, int *ret_fd) {
+    struct uma_valve_account *account = make(UMA_VALVE_ACCOUNT_NAME ALONE, settings, floor, ret_fd);
+    if (account)
+        *ret_fd = move_away(*ret_fd);
+    return account;
+}
+
+void uma_valve_account_leave(struct uma_valve_account *account, int fd) {
+    (void)munmap(account, sizeof(*account));
+    if (fd >= 0)
+        (void)close(fd);
 }

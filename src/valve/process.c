@@ -91,6 +91,24 @@ static struct uma_valve_process *storage(void) {
     return process;
 }
 
+/* All slots are taken by processes that live: better held to the job's limit for itself than to none. */
+static bool begin_alone(struct uma_valve_process *process, const struct uma_valve_settings *settings) {
+    struct uma_valve_line line = { 0 };
+    struct uma_valve_settings own = *settings;
+    own.ceiling = atomic_load(&process->account->ceiling);
+    uint64_t floor = atomic_load(&process->account->floor);
+    uma_valve_account_leave(process->account, process->account_fd);
+    process->account = uma_valve_account_alone(&own, floor, &process->account_fd);
+    process->slot = process->account ? uma_valve_account_join(process->account) : NULL;
+    if (!process->slot) {
+        tell_failure("no account for it, and the job's is full");
+        return false;
+    }
+    uma_valve_say(&line, "the job's account is full; this process is held to the job's limit by itself");
+    uma_valve_say_end(&line);
+    return true;
+}
+
 static bool begin(struct uma_valve_process *process) {
     const struct uma_valve_settings *settings = uma_valve_settings();
     struct uma_valve_reading machine;
@@ -107,11 +125,7 @@ static bool begin(struct uma_valve_process *process) {
         return false;
     }
     process->slot = uma_valve_account_join(process->account);
-    if (!process->slot) {
-        errno = 0;
-        tell_failure("the job's account is full");
-    }
-    return process->slot != NULL;
+    return process->slot || begin_alone(process, settings);
 }
 
 struct uma_valve_process *uma_valve_process(void) {

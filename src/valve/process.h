@@ -55,6 +55,9 @@ bool uma_valve_process_unified(struct uma_valve_process *process);
 
 /*
  * The account of this process's job, mapped: the one that the environment names, or that a process with the same token has open, or a new one with the ceiling of the settings and this floor. NULL: none (errno). `ret_fd`: open as long as the
- * process lives.
+ * process lives, -1 where it is memory alone.
  */
 struct uma_valve_account *uma_valve_account_attach(const struct uma_valve_settings *settings, uint64_t floor, int *ret_fd);
+/* One that nobody shares. NULL: none (errno). `ret_fd`: -1 where it is memory alone. */
+struct uma_valve_account *uma_valve_account_alone(const struct uma_valve_settings *settings, uint64_t floor, int *ret_fd);
+void uma_valve_account_leave(struct uma_valve_account *account, int fd);

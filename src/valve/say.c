@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "valve/say.h"
 
+#include "valve/call.h"
 #include "valve/digits.h"
 
 #include <errno.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+
+#define KERNEL_SIGNALS sizeof(uint64_t) /* the kernel's sigset_t, rt_sigprocmask(2) */
 
 static void add(struct uma_valve_line *line, char c) {
     if (line->n + 2 < sizeof(line->text))
@@ -51,6 +55,31 @@ void uma_valve_say_bytes(struct uma_valve_line *line, uint64_t bytes) {
     uma_valve_say(line, units[unit]);
 }
 
+/*
+ * Is 2 still where a program's errors go? One that closed it may have a file of its own there. One that was inherited is not closed by execve(2), most of a program's own are. And
+ * the program is not kept waiting by who reads too slowly.
+ */
+static bool takes_errors(int fd) {
+    struct pollfd end = { .fd = fd, .events = POLLOUT };
+    struct timespec at_once = { 0 };
+    int flags = fcntl(fd, F_GETFD);
+    if (flags < 0 || (flags & FD_CLOEXEC))
+        return false;
+    return syscall(SYS_ppoll, &end, 1, &at_once, NULL, 0) == 1 && end.revents == POLLOUT;
+}
+
+/* Nobody reads any more: the program, which wrote nothing, does not die of that. By bare calls, which are not places where a thread may be cancelled. */
+static void write_quietly(int fd, const char *text, size_t n) {
+    uint64_t pipe_signal = UINT64_C(1) << (SIGPIPE - 1), before = 0, pending = 0;
+    struct timespec at_once = { 0 };
+    if (syscall(SYS_rt_sigprocmask, SIG_BLOCK, &pipe_signal, &before, KERNEL_SIGNALS) != 0)
+        return;
+    (void)syscall(SYS_rt_sigpending, &pending, KERNEL_SIGNALS);
+    if (syscall(SYS_write, fd, text, n) < 0 && errno == EPIPE && !(pending & pipe_signal))
+        (void)syscall(SYS_rt_sigtimedwait, &pipe_signal, NULL, &at_once, KERNEL_SIGNALS);
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, KERNEL_SIGNALS);
+}
+
 void uma_valve_say_end(struct uma_valve_line *line) {
     static const char prefix[] = "umactl valve: ";
     int before = errno;
@@ -59,6 +88,7 @@ void uma_valve_say_end(struct uma_valve_line *line) {
     (void)memcpy(text + sizeof(prefix) - 1, line->text, line->n);
     size_t n = sizeof(prefix) - 1 + line->n;
     text[n++] = '\n';
-    (void)syscall(SYS_write, 2, text, n); /* not a place where a thread may be cancelled */
+    if (takes_errors(STDERR_FILENO))
+        write_quietly(STDERR_FILENO, text, n);
     errno = before;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* say.h - one line on standard error, by one write(2), put together on the stack: no allocation, no stdio, no locale. What comes from other programs is escaped. */
+/*
+ * say.h - one line on standard error, by one write(2), put together on the stack: no allocation, no stdio, no locale. What comes from other programs is escaped.
+ * It is left out where it would be written into a file of the program's own, end the program (SIGPIPE) or keep it waiting.
+ */
 #pragma once
 
 #include <stdbool.h>

@@ -97,7 +97,10 @@ static void of_a_job(void **state) {
     struct uma_job_valve *valve = uma_job_valve_prepare(&wanted, 64 * UMA_GIB, &environment);
     assert_non_null(valve);
     assert_non_null(strstr(uma_job_environment_get(&environment, "LD_PRELOAD"), "libuma-valve.so"));
-    assert_string_equal(uma_job_environment_get(&environment, "UMACTL_VALVE"), "report:auto,ceiling:103079215104");
+    const char *settings = uma_job_environment_get(&environment, "UMACTL_VALVE"), *words = "report:auto,ceiling:103079215104,token:";
+    assert_int_equal(strncmp(settings, words, strlen(words)), 0);
+    assert_int_equal(strspn(settings + strlen(words), "0123456789abcdef"), 16);
+    assert_int_equal(strlen(settings), strlen(words) + 16);
     struct uma_valve_account *account = open_account(&environment);
     assert_true(uma_valve_account_valid(account, sizeof(*account)));
     assert_int_equal(account->ceiling, 96 * UMA_GIB);

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A job in bad company: umactl is killed, the job changes its user, its PID or time namespace, its account is full or somebody cuts it, and no descriptor is left."""
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+
+from program import GIB, MIB, OUT_OF_MEMORY, Program, Skip, account_of, case, run
+
+UMACTL = os.environ["UMACTL"]
+SHARED = f"ceiling:{GIB},floor:0,token:feed"
+SLOT, SLOTS = 128, 1024  # account.h
+
+
+class Run(Program):
+    """`umactl run` of a program, which says its own number. `inner`: words before the program."""
+
+    def __init__(self, *inner):
+        self.place = tempfile.TemporaryDirectory()
+        os.chmod(self.place.name, 0o755)
+        super().__init__("runtime", valve=None, before=[UMACTL, "run", "-q", "--valve", "--limit", "1G", "--floor", "0", "--", *inner], UMACTL_STATE=self.place.name)
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(20)
+        self.process.stdout.read()  # until the job has ended, too
+        self.place.cleanup()
+
+
+def need(*words):
+    """That the machine can start a program so."""
+    try:
+        can = subprocess.run([*words, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20, check=False).returncode == 0
+    except OSError:
+        can = False
+    if not can:
+        raise Skip(f"{' '.join(words)} is not to be had")
+
+
+def shared_with_child(p):
+    """The program takes 600 MiB of the 1 GiB, and a child that it executes is refused as much."""
+    p.begin()
+    p.do("take", "cuMemAlloc", 600 * MIB)
+    p.send("spawn", "runtime")
+    p.expect("ready")
+    p.begin()
+    assert p.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY, "each has a limit of its own"
+    p.do("take", "cuMemAlloc", 100 * MIB)
+    p.send("exit")
+    assert p.read() == "0"
+
+
+@case("umactl is killed: processes that begin later share the limit with those that are there")
+def _():
+    with Run() as p:
+        p.begin()
+        os.kill(p.pid, signal.SIGKILL)
+        p.process.wait(20)
+        shared_with_child(p)
+
+
+@case("processes in a PID namespace of their own, with a /proc of it, share a limit")
+def _():
+    need("unshare", "-pf", "--mount-proc")
+    with Run("unshare", "-pf", "--mount-proc") as p:
+        shared_with_child(p)
+
+
+@case("processes with a clock of their own share a limit, and nobody takes others for dead by its clock")
+def _():
+    clock = ("unshare", "-T", "--boottime", "100000")
+    need(*clock)
+    with Run(*clock) as p:
+        shared_with_child(p)
+    with Program("runtime", valve=SHARED) as a, Program("direct", valve=SHARED, before=clock) as b:
+        a.begin()
+        b.begin()
+        a.do("take", "cuMemAlloc", 600 * MIB)
+        assert b.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY
+        b.do("take", "cuMemAlloc", 100 * MIB)
+        assert a.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY
+        account = a.account()
+        assert account.slot(a.pid).used == 600 * MIB and account.used == 700 * MIB
+
+
+@case("processes that are another user's than umactl share a limit")
+def _():
+    user = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    need(*user)
+    with Run(*user) as p:
+        shared_with_child(p)
+
+
+@case("an account whose places are all taken: who comes then is held to the limit by itself")
+def _():
+    with Program("runtime", valve=SHARED) as a:
+        a.begin()
+        fd = next(fd for fd in os.listdir(f"/proc/{a.pid}/fd") if "memfd:umactl-valve" in os.readlink(f"/proc/{a.pid}/fd/{fd}"))
+        with open(f"/proc/{a.pid}/fd/{fd}", "r+b", buffering=0) as account:
+            first = os.fstat(account.fileno()).st_size - SLOT * SLOTS
+            for slot in range(1, SLOTS):  # somebody of whom nothing is known
+                os.pwrite(account.fileno(), (1).to_bytes(4, "little"), first + slot * SLOT)
+        with Program("direct", valve=SHARED) as b:
+            b.begin()
+            b.do("take", "cuMemAlloc", 600 * MIB)
+            assert b.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY
+            assert "account is full" in b.log()
+            assert account_of(b.pid).n_slots == 1
+
+
+@case("nobody can make the account shorter, which would end all that have it mapped")
+def _():
+    def cut(pid, wanted):
+        found = [fd for fd in os.listdir(f"/proc/{pid}/fd") if "memfd:umactl-valve" in os.readlink(f"/proc/{pid}/fd/{fd}")]
+        assert found or not wanted
+        for fd in found:
+            try:
+                with open(f"/proc/{pid}/fd/{fd}", "r+b", buffering=0) as account:
+                    os.ftruncate(account.fileno(), 0)
+            except PermissionError:
+                continue
+            raise AssertionError("it was cut")
+
+    with Program("runtime", valve=SHARED) as a:
+        a.begin()
+        cut(a.pid, True)
+        a.do("take", "cuMemAlloc", MIB)
+    with Run() as p:
+        p.begin()
+        cut(p.pid, True)
+        p.do("take", "cuMemAlloc", MIB)
+
+
+@case("no descriptor is left: the limit is held all the same")
+def _():
+    with Program("direct", valve=SHARED) as p:
+        p.do("init")
+        n = 1 + max(int(fd) for fd in os.listdir(f"/proc/{p.pid}/fd"))
+        resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (3 if n <= 3 else n, 4096))
+        assert p.ask("retain", 0)[0] in (0, OUT_OF_MEMORY)
+        p.do("take", "cuMemAlloc", 600 * MIB)
+        assert p.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY, p.log()
+
+
+if __name__ == "__main__":
+    sys.exit(run())
