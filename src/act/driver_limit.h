@@ -15,7 +15,7 @@ struct uma_driver_limit_place {
     const char *cgroup;  /* full path of the folder */
 };
 
-/* `ret_limits`: what was read back, or the state of what failed. 0; -EIO: refused; -EBADMSG: taken, and another limit, or none, was read back. Then nothing that this call set is left. */
+/* `ret_limits`: what was read back, or the state of what failed. 0; -EIO: refused; -EBADMSG: taken, and another limit, or none, was read back. Then no limit that this call set is left, but a soft limit that was above it stays lowered. */
 int uma_driver_limit_set(const struct uma_driver_limit_place *place, uint64_t limit, struct uma_driver_limits *ret_limits,
                          struct uma_error *err);
 /* No limit any more: soft first, which was added to the groups above, then hard. 0; -EIO. */

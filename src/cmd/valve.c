@@ -14,8 +14,8 @@
 
 static const char usage[] =
     "usage: umactl valve --env|--docker [OPTION...]\n"
-    "       umactl valve --probe [--json]\n"
-    "       umactl valve --set --limit N|--get|--release --pid PID|--cgroup DIR [--json]\n"
+    "       umactl valve --probe [--json] [--root DIR]\n"
+    "       umactl valve --set --limit N|--get|--release --pid PID|--cgroup DIR [--json] [--root DIR]\n"
     "\n"
     "The valve stands between a program and the CUDA driver: a call that would take the machine below its floor, or the program over its\n"
     "limit, is answered with CUDA's own out of memory. umactl run --valve starts a job behind it; this is for what something else starts.\n"
