@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static const char *state_text(enum uma_limit_state state) {
-    static const char *const texts[] = { [UMA_LIMIT_UNTESTED] = "not tried: there is no CUDA here to try it with",
+    static const char *const texts[] = { [UMA_LIMIT_UNTESTED] = "not tried: CUDA could not be used here",
                                          [UMA_LIMIT_HOLDS] = "holds",
                                          [UMA_LIMIT_NOT_ENFORCED] = "does not hold: more than the limit was given",
                                          [UMA_LIMIT_NOT_READ_BACK] = "does not hold: the limit is not there when it is read back",

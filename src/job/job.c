@@ -207,6 +207,8 @@ static int launch(struct uma_job *job) {
         uma_job_tell("the driver's limit does not reach the job, which could not enter its group: %s", strerror(job->launched.limit_errno));
         (void)uma_job_limit_end(TAKE_PTR(job->limit));
     }
+    if (job->limit)
+        job->run.driver_limit = (struct uma_u64){ job->options->valve.limit, UMA_KNOWN };
     job->run.pid = job->launched.pid;
     job->run.start_ticks = start_ticks_of(job->launched.pid);
     job->run.cgroup = job->scope.dir_fd >= 0 ? job->scope.path : NULL;

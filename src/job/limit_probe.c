@@ -205,7 +205,7 @@ static void try_beyond(struct uma_limit_backend *backend, struct uma_cuda_child 
     if (code < 0)
         (void)step(backend, name, UMA_MAYBE, "%s", err.text);
     else
-        (void)step(backend, name, code == wanted ? UMA_YES : UMA_NO, "96 MiB: %s %d", code ? "error" : "given,", code);
+        (void)step(backend, name, code == wanted ? UMA_YES : UMA_NO, code ? "96 MiB refused: error %d" : "96 MiB given", code);
     *ret_code = code;
 }
 

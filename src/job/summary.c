@@ -81,13 +81,19 @@ static void times(struct uma_text *text, uint64_t n, const char *what) {
         uma_text_printf(text, ", %" PRIu64 " times %s", n, what);
 }
 
-static void valve(struct uma_text *text, const struct uma_run_valve *valve) {
+static void valve(struct uma_text *text, const struct uma_run_valve *valve, bool by_driver) {
     label(text, "valve");
     uma_text_bytes(text, valve->most);
     uma_text_append(text, " by CUDA calls at most");
     if (uma_usable(valve->limit.validity)) {
         uma_text_append(text, ", limit ");
         uma_text_bytes(text, valve->limit.value);
+    }
+    if (by_driver)
+        uma_text_append(text, " (the driver's, too)");
+    if (valve->floor) {
+        uma_text_append(text, ", floor ");
+        uma_text_bytes(text, valve->floor);
     }
     times(text, valve->refused_limit, "refused for the limit");
     times(text, valve->refused_floor, "refused for the machine's floor");
@@ -223,7 +229,12 @@ void uma_run_summary(const struct uma_run *run, const char *record, struct uma_t
         uma_text_char(text, '\n');
     }
     if (run->valve.used)
-        valve(text, &run->valve);
+        valve(text, &run->valve, uma_usable(run->driver_limit.validity));
+    else if (uma_usable(run->driver_limit.validity)) {
+        label(text, "limit");
+        uma_text_bytes(text, run->driver_limit.value);
+        uma_text_append(text, ", held by the driver\n");
+    }
     heat(text, run);
     events(text, run);
     left_behind(text, run);

@@ -142,6 +142,20 @@ static void release(struct uma_job_valve *valve) {
     free(valve);
 }
 
+/* A unit mistaken, or a limit given as a floor: nothing would be given, and each refusal would look like a full machine. */
+static void tell_of_floor(const struct uma_job_valve_options *options, uint64_t total) {
+    _cleanup_text_ struct uma_text text = { 0 };
+    if (!options->has_floor || !total || options->floor < total)
+        return;
+    uma_text_append(&text, "--floor: ");
+    uma_text_bytes(&text, options->floor);
+    uma_text_append(&text, " is all that the machine has (");
+    uma_text_bytes(&text, total);
+    uma_text_append(&text, "), or more: the job is given nothing by CUDA (--limit N is what it may take)");
+    if (!text.failed)
+        uma_job_tell("%s", text.data);
+}
+
 struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *options, uint64_t total,
                                             struct uma_job_environment *environment) {
     struct uma_error err = { 0 };
@@ -152,6 +166,7 @@ struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *
     }
     valve->options = *options;
     valve->fd = -1;
+    tell_of_floor(options, total);
     uint64_t floor = options->has_floor ? options->floor : total ? uma_valve_default_floor(total) : 0;
     int r = uma_job_valve_token(valve->token, &err);
     if (r >= 0)
@@ -228,7 +243,15 @@ void uma_job_valve_event_text(const struct uma_valve_event *event, struct uma_te
         uma_text_bytes(text, event->size);
         uma_text_printf(text, " refused to pid %u: the machine has ", event->pid);
         uma_text_bytes(text, event->available);
-        uma_text_append(text, " available, the job ");
+        uma_text_append(text, " available, of which ");
+        uma_text_bytes(text, event->floor);
+        uma_text_append(text, " stay with it");
+        if (event->reserved) {
+            uma_text_append(text, " and ");
+            uma_text_bytes(text, event->reserved);
+            uma_text_append(text, " are reserved by others");
+        }
+        uma_text_append(text, "; the job has ");
         uma_text_bytes(text, event->used);
         break;
     case UMA_VALVE_MADE_ROOM:

@@ -263,6 +263,7 @@ void uma_run_format(const struct uma_run *run, struct uma_text *text) {
     ending(&json, run);
     load(&json, &run->load);
     valve(&json, &run->valve);
+    uma_json_u64(&json, "driver_limit", run->driver_limit);
     measured(&json, run);
     left_behind(&json, run);
     uma_json_end_object(&json); /* the writer ends a document with a newline */

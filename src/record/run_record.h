@@ -123,6 +123,7 @@ struct uma_run {
 
     struct uma_run_load load;
     struct uma_run_valve valve;
+    struct uma_u64 driver_limit; /* bytes that the driver itself held the job to; unknown: it did not */
 
     /* peaks: see docs/run-records.md for what each is */
     struct uma_u64 peak_memory, peak_memory_most, peak_rss, peak_process_rss, peak_cgroup, peak_gpu, peak_processes, peak_pool_used;

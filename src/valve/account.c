@@ -262,6 +262,8 @@ static void copy_event(struct uma_valve_event *to, const struct uma_valve_event 
     COPY(ceiling);
     COPY(available);
     COPY(free);
+    COPY(floor);
+    COPY(reserved);
     COPY(evicted);
     COPY(pid);
     COPY(kind);

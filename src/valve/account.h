@@ -63,6 +63,7 @@ struct uma_valve_event {
     _Atomic uint64_t size;            /* bytes of the call */
     _Atomic uint64_t used, ceiling;   /* of the job */
     _Atomic uint64_t available, free; /* of the machine; 0 when not known */
+    _Atomic uint64_t floor, reserved; /* of the machine, and of other jobs */
     _Atomic uint64_t evicted;         /* bytes, of MADE_ROOM */
     _Atomic uint32_t pid, kind;       /* enum uma_valve_event_kind */
 };

@@ -115,6 +115,8 @@ static void raise_event(struct uma_valve_process *process, enum uma_valve_event_
                                      .ceiling = q->ceiling,
                                      .available = q->available,
                                      .free = q->free,
+                                     .floor = q->floor,
+                                     .reserved = q->reserved,
                                      .evicted = evicted,
                                      .pid = (uint32_t)getpid(),
                                      .kind = kind };

@@ -124,11 +124,14 @@ static void a_job_behind_the_valve(void **state) {
     assert_non_null(run);
     json_t *doc = document_of(run);
     assert_true(json_is_null(json_object_get(doc, "valve")));
+    assert_true(json_is_null(json_object_get(doc, "driver_limit")));
     json_decref(doc);
+    run->driver_limit = (struct uma_u64){ 96, UMA_KNOWN };
     run->valve =
         (struct uma_run_valve){ .used = true, .limit = { 0, UMA_UNLIMITED }, .floor = 4, .most = 9, .refused_floor = 2, .evicted = 5 };
     doc = document_of(run);
     json_t *valve = json_object_get(doc, "valve");
+    assert_int_equal(json_integer_value(json_object_get(doc, "driver_limit")), 96);
     assert_true(json_is_null(json_object_get(valve, "limit")));
     assert_int_equal(json_integer_value(json_object_get(valve, "floor")), 4);
     assert_int_equal(json_integer_value(json_object_get(valve, "most")), 9);

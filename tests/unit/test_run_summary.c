@@ -23,10 +23,15 @@ static void unknown(void **state) {
     assert_non_null(strstr(text.data, "heat         ? GPU, ?\n"));
     assert_null(strstr(text.data, "  load "));
     assert_null(strstr(text.data, "  valve "));
+    assert_null(strstr(text.data, "  limit "));
     assert_non_null(strstr(text.data, "throttled    ?\n"));
     assert_non_null(strstr(text.data, "events       none\n"));
     assert_non_null(strstr(text.data, "left behind  no process; memory: ?\n"));
     assert_non_null(strstr(text.data, "record       none kept\n"));
+    uma_text_done(&text);
+    run->driver_limit = u(96 * UMA_GIB);
+    uma_run_summary(run, NULL, &text);
+    assert_non_null(strstr(text.data, "  limit        96.0 GiB, held by the driver\n"));
     uma_text_done(&text);
     free(run);
 }
@@ -117,8 +122,10 @@ static void known(void **state) {
     uma_run_count(run, "pressure");
     run->load = (struct uma_run_load){ .asked = true, .ended = true };
     (void)strcpy(run->load.note, "e\x1b");
-    run->valve =
-        (struct uma_run_valve){ .used = true, .limit = u(96 * UMA_GIB), .most = 40 * UMA_GIB, .refused_limit = 1, .refused_floor = 7 };
+    run->valve = (struct uma_run_valve){
+        .used = true, .limit = u(96 * UMA_GIB), .floor = 4 * UMA_GIB, .most = 40 * UMA_GIB, .refused_limit = 1, .refused_floor = 7
+    };
+    run->driver_limit = u(96 * UMA_GIB);
     run->not_returned = (struct uma_i64){ (int64_t)(3 * UMA_GIB), UMA_KNOWN };
     run->n_left = 1;
     run->n_left_total = 3;
@@ -136,7 +143,7 @@ static void known(void **state) {
     assert_non_null(strstr(text.data, "  load         no weight file was opened; e\\x1b\n"));
     assert_non_null(strstr(
         text.data,
-        "  valve        40.0 GiB by CUDA calls at most, limit 96.0 GiB, once refused for the limit, 7 times refused for the machine's floor\n"));
+        "  valve        40.0 GiB by CUDA calls at most, limit 96.0 GiB (the driver's, too), floor 4.0 GiB, once refused for the limit, 7 times refused for the machine's floor\n"));
     assert_non_null(strstr(text.data, "61 to 83 C GPU, 40 W\n"));
     assert_non_null(strstr(text.data, "throttled    12.3 s thermal (software)\n"));
     assert_non_null(strstr(text.data, "events       pressure x2\n"));

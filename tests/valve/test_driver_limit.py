@@ -340,6 +340,10 @@ def a_job_is_in_a_group_that_the_driver_holds_before_its_first_instruction():
             assert os.path.basename(group).startswith("umactl_limit-"), r.stdout
             assert f"limit 0 0 {1 << 30} {group}" in r.stdout, r.stdout
             assert not m.limits() and not left_groups()
+            said = m.run("run", *more, "--limit", "1G", "--", "true", status=0).stderr
+            assert ("1.0 GiB (the driver's, too)" if not more else "1.0 GiB, held by the driver") in said, said
+            with open(said.rsplit("record", 1)[1].strip() + "/run.json", encoding="utf-8") as f:
+                assert json.load(f)["driver_limit"] == 1 << 30
 
 
 @case
