@@ -120,11 +120,21 @@ struct uma_claim *uma_claim_close(struct uma_claim *claim) {
 
 /* ---- the lock --------------------------------------------------------------------------------------------------- */
 
+/* Others read the file, and a reader's lock keeps us out: then it is no umactl. */
+static int tell_held(const struct uma_claim *claim, struct uma_error *err) {
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = UMA_RESERVATIONS_LOCK, .l_len = 1 };
+    if (fcntl(claim->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_RDLCK)
+        return uma_error_text(err, EBUSY, "%s: another umactl has held its lock for %d s", claim->path, LOCK_SECONDS);
+    if (lock.l_pid > 0)
+        return uma_error_text(err, EBUSY, "%s: process %d, which is no umactl, holds a lock on it", claim->path, (int)lock.l_pid);
+    return uma_error_text(err, EBUSY, "%s: a process that is no umactl holds a lock on it", claim->path);
+}
+
 static int wait_for_lock(struct uma_claim *claim, int64_t until, struct uma_error *err) {
     int r;
     while ((r = set_lock(claim->fd, F_WRLCK, UMA_RESERVATIONS_LOCK)) == -EAGAIN || r == -EACCES) {
         if (uma_monotonic_ns() > until)
-            return uma_error_text(err, EBUSY, "%s: another umactl has held its lock for %d s", claim->path, LOCK_SECONDS);
+            return tell_held(claim, err);
         (void)poll(NULL, 0, LOCK_PAUSE_MS);
     }
     return r < 0 ? uma_error_set(err, -r, "%s: locking it", claim->path) : 0;

@@ -24,6 +24,8 @@
 #define LOOK_NS (UMA_SECOND_NS / 4)
 /* A list of idle files that is being read is asked for again after so long. */
 enum { LIST_PAUSE_MS = 5 };
+/* Events are told one by one up to so many, and beyond that one a second: a program that asks again and again is refused a million times a second, and the record is to stay readable, and small. */
+enum { EVENTS_AT_ONCE = 16 };
 /* Files are evicted one by one, and the largest take some tens of milliseconds. */
 #define STOP_NS UMA_SECOND_NS
 
@@ -35,7 +37,9 @@ struct uma_job_valve {
     struct uma_thread thread;
     bool running;
     struct uma_follow_others *others;
-    uint64_t events_seen;
+    uint64_t events_seen, event_told; /* their numbers */
+    unsigned events_left;             /* how many may be told now */
+    int64_t events_paid_ns;           /* until when that was reckoned */
 };
 
 /* ---- before the job --------------------------------------------------------------------------------------------- */
@@ -167,6 +171,8 @@ struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *
     valve->options = *options;
     valve->fd = -1;
     tell_of_floor(options, total);
+    valve->events_left = EVENTS_AT_ONCE;
+    valve->events_paid_ns = uma_monotonic_ns();
     uint64_t floor = options->has_floor ? options->floor : total ? uma_valve_default_floor(total) : 0;
     int r = uma_job_valve_token(valve->token, &err);
     if (r >= 0)
@@ -286,18 +292,44 @@ static void record(const struct uma_valve_account *account, struct uma_run_valve
     run->evicted = atomic_load(&account->evicted);
 }
 
+static bool may_tell(struct uma_job_valve *valve, int64_t now) {
+    int64_t seconds = (now - valve->events_paid_ns) / UMA_SECOND_NS;
+    if (seconds > 0) {
+        valve->events_left = (unsigned)MIN_OF((int64_t)valve->events_left + seconds, EVENTS_AT_ONCE);
+        valve->events_paid_ns += seconds * UMA_SECOND_NS;
+    }
+    if (valve->events_left == 0)
+        return false;
+    valve->events_left--;
+    return true;
+}
+
+static void tell_event(struct uma_job_valve *valve, const struct uma_valve_event *event, struct uma_watch *watch) {
+    _cleanup_text_ struct uma_text text = { 0 };
+    uint64_t untold = event->sequence - valve->event_told - 1;
+    uma_job_valve_event_text(event, &text);
+    if (untold > 0)
+        uma_text_printf(&text, " (and %llu more since the last one told)", (unsigned long long)untold);
+    valve->event_told = event->sequence;
+    if (!text.failed)
+        uma_watch_event(watch, name_of(event->kind), text.data);
+}
+
 void uma_job_valve_check(struct uma_job_valve *valve, struct uma_watch *watch) {
     struct uma_valve_event events[8];
     unsigned n;
     if (!valve)
         return;
-    while ((n = uma_valve_account_events(valve->account, &valve->events_seen, events, ELEMENTS(events))) > 0)
-        for (unsigned i = 0; i < n; i++) {
-            _cleanup_text_ struct uma_text text = { 0 };
-            uma_job_valve_event_text(&events[i], &text);
-            if (!text.failed)
-                uma_watch_event(watch, name_of(events[i].kind), text.data);
-        }
+    int64_t now = uma_monotonic_ns();
+    /* new ones may come as fast as they are read: no more than there is room for */
+    for (unsigned seen = 0; seen < UMA_VALVE_EVENTS; seen += n) {
+        n = uma_valve_account_events(valve->account, &valve->events_seen, events, ELEMENTS(events));
+        if (n == 0)
+            break;
+        for (unsigned i = 0; i < n; i++)
+            if (may_tell(valve, now))
+                tell_event(valve, &events[i], watch);
+    }
     (void)uma_valve_account_prune(valve->account);
     record(valve->account, &watch->run->valve);
 }

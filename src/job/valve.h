@@ -39,7 +39,7 @@ struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *
                                             struct uma_job_environment *environment);
 /* The job runs. */
 void uma_job_valve_start(struct uma_job_valve *valve);
-/* At every sample: what the valve did since becomes events, and is counted in the record; processes that have died give back. */
+/* At every sample: what the valve did since becomes events, at most one a second after the first few, and is counted in the record; processes that have died give back. */
 void uma_job_valve_check(struct uma_job_valve *valve, struct uma_watch *watch);
 /* What its processes have been given, without calls that are under way and without managed memory, which leaves the machine only as it is touched. NULL: not known. */
 struct uma_u64 uma_job_valve_taken(const struct uma_job_valve *valve);

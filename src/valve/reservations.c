@@ -57,7 +57,8 @@ bool uma_reservations_read(int fd, struct uma_reservations *ret) {
 
 bool uma_reservation_lives(int fd, unsigned slot) {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = UMA_CLAIM_LOCKS + (off_t)slot, .l_len = 1 };
-    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    /* other users can only read the file, and so hold no lock but a reader's, which an owner's never is and never stands beside */
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
 }
 
 static int digit(char c) {

@@ -63,7 +63,7 @@ bool uma_reservations_read(int fd, struct uma_reservations *ret);
 /* The same rule for bytes in memory: is it one? n_used is brought into bounds, names end. Pure. */
 bool uma_reservations_check(struct uma_reservations *reservations, uint64_t size);
 
-/* Does somebody hold the slot? */
+/* Does an owner hold the slot? Locks of other users, who may only read the file, are none. */
 bool uma_reservation_lives(int fd, unsigned slot);
 /* Bytes that are still to come. */
 static inline uint64_t uma_reservation_unspent(const struct uma_reservation *claim) {

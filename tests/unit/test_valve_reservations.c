@@ -117,6 +117,14 @@ static void lives_while_held(void **state) {
     assert_false(uma_reservation_lives(reader, 2));
     (void)close(owner);
     assert_false(uma_reservation_lives(reader, 1));
+    /* somebody who may only read the file keeps no dead claim alive */
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", reader);
+    int other = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(other >= 0);
+    lock.l_type = F_RDLCK;
+    assert_int_equal(fcntl(other, F_OFD_SETLK, &lock), 0);
+    assert_false(uma_reservation_lives(reader, 1));
+    (void)close(other);
     (void)close(reader);
 }
 

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """A job in bad company: umactl is killed, the job changes its user, its PID or time namespace, its account is full or somebody cuts it, and no descriptor is left."""
+import glob
+import json
 import os
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from program import GIB, MIB, OUT_OF_MEMORY, Program, Skip, account_of, case, run
 
@@ -143,6 +146,35 @@ def _():
         assert p.ask("retain", 0)[0] in (0, OUT_OF_MEMORY)
         p.do("take", "cuMemAlloc", 600 * MIB)
         assert p.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY, p.log()
+
+
+def refusals(place):
+    with open(os.path.join(place, "events.jsonl"), encoding="utf-8") as f:
+        return [event["detail"] for event in (json.loads(line) for line in f if line.endswith("\n")) if event["event"] == "refuse"]
+
+
+@case("a program that is refused again and again leaves a record that can be read")
+def _():
+    began = time.monotonic()
+    with Run() as p:
+        p.begin()
+        (place,) = glob.glob(os.path.join(p.place.name, "runs", "*"))
+        for _ in range(300):
+            assert p.take("cuMemAlloc", 2 * GIB)[0] == OUT_OF_MEMORY
+        more = 0
+        while more < 60 and not any(line.startswith("3.0 GiB") and " more since the last one told)" in line for line in refusals(place)):
+            assert p.take("cuMemAlloc", 3 * GIB)[0] == OUT_OF_MEMORY
+            more += 1
+            time.sleep(1)
+        assert more < 60, refusals(place)[-3:]
+        p.process.stdin.close()
+        p.process.wait(20)
+        told = len(refusals(place))
+        assert told <= 18 + time.monotonic() - began, told
+        with open(os.path.join(place, "samples.csv"), encoding="utf-8") as f:
+            assert f.read().count("refuse") <= told
+        with open(os.path.join(place, "run.json"), encoding="utf-8") as f:
+            assert str(300 + more) in json.dumps(json.load(f)["valve"])
 
 
 if __name__ == "__main__":
