@@ -134,8 +134,9 @@ static int make_groups(struct uma_job *job) {
     job->limit = uma_job_limit_begin(&how, why, sizeof(why));
     if (why[0])
         uma_job_tell("the driver does not hold the limit this time: %s%s", why, job->valve ? "; the valve does" : "");
-    if (o->valve.limit && o->valve.when == UMA_JOB_VALVE_NEVER && !job->limit) {
-        uma_job_tell("--limit with --no-valve: nothing here holds it%s",
+    if (o->valve.limit && !job->valve && !job->limit) {
+        uma_job_tell("--limit%s: nothing here holds it, the job is not started%s",
+                     o->valve.when == UMA_JOB_VALVE_NEVER ? " with --no-valve" : "",
                      why[0] ? "" : " (umactl valve --probe, as root, shows whether the driver can)");
         (void)snprintf(job->run.cause, sizeof(job->run.cause), "not started: nothing holds its limit");
         (void)uma_cgroup_scope_remove(&job->scope);
@@ -183,7 +184,7 @@ static int launch(struct uma_job *job) {
     if (make_groups(job) < 0)
         return UMA_JOB_FAILED;
     how.limit_scope = job->limit ? uma_job_limit_scope(job->limit) : NULL;
-    how.limit_needed = job->options->valve.when == UMA_JOB_VALVE_NEVER;
+    how.limit_needed = job->options->valve.limit && !job->valve;
     uma_terminal_open(&job->terminal);
     /* A descendant whose parent ends comes to umactl instead of init, and stays in the tree (prctl(2)). */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)

@@ -180,7 +180,7 @@ struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *
     if (r >= 0)
         r = tell_job(valve, environment, &err);
     if (r < 0) {
-        uma_job_tell("the valve cannot be used: %s; the job runs without it", err.text);
+        uma_job_tell("the valve cannot be used: %s%s", err.text, options->limit ? "" : "; the job runs without it");
         release(valve);
         return NULL;
     }

@@ -365,6 +365,18 @@ def without_a_proof_the_driver_is_left_alone():
 
 
 @case
+def without_a_valve_that_can_be_used_the_driver_holds_the_limit_or_the_job_is_not_started():
+    with Machine(LIMITS) as m:
+        missing = {"UMACTL_VALVE_LIBRARY": "/nonexistent/library"}
+        r = m.run("run", "-q", "--limit", "1G", "--", "echo", "ran", status=125, **missing)
+        assert "nothing here holds it" in r.stderr and "runs without" not in r.stderr and "ran" not in r.stdout, (r.stdout, r.stderr)
+        assert "runs without" in m.run("run", "-q", "--valve", "--", "echo", "ran", status=0, **missing).stderr
+        m.probe()
+        assert "ran" in m.run("run", "-q", "--limit", "1G", "--", "echo", "ran", status=0, **missing).stdout
+        assert not m.limits() and not left_groups()
+
+
+@case
 def a_proof_that_another_could_have_written_is_none():
     with Machine(LIMITS) as m:
         m.probe(status=0)
