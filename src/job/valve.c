@@ -211,6 +211,8 @@ static void help(void *userdata) {
     uint32_t seen = atomic_load(&account->answered);
     /* a pause of no length only asks whether to stop */
     while (uma_thread_pause(&valve->thread, 0)) {
+        if (!atomic_load(&account->helper))
+            atomic_store(&account->helper, 1); /* somebody waited too long: we are still here */
         uint32_t asked = atomic_load(&account->asked);
         if (asked == seen) {
             struct timespec wait = { .tv_nsec = LOOK_NS };
@@ -355,6 +357,7 @@ struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma
         uma_job_valve_check(valve, watch);
     if (valve->running && !uma_thread_stop(&valve->thread, STOP_NS))
         return NULL; /* the thread holds it, and both go when the process does */
+    atomic_store(&valve->account->helper, 0);
     release(valve);
     return NULL;
 }

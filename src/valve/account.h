@@ -70,11 +70,12 @@ struct uma_valve_event {
 
 struct uma_valve_account {
     uint64_t magic;
-    uint64_t size;                    /* of this struct: both ends are of one build */
-    _Atomic uint64_t ceiling;         /* bytes that the job may have, or UMA_VALVE_NONE */
-    _Atomic uint64_t floor;           /* bytes of MemAvailable that stay with the machine; 0: none */
-    _Atomic uint32_t n_slots;         /* no slot at or above this was ever used */
-    _Atomic uint32_t helper;          /* not 0: somebody watches `wanted` and makes room */
+    uint64_t size;            /* of this struct: both ends are of one build */
+    _Atomic uint64_t ceiling; /* bytes that the job may have, or UMA_VALVE_NONE */
+    _Atomic uint64_t floor;   /* bytes of MemAvailable that stay with the machine; 0: none */
+    _Atomic uint32_t n_slots; /* no slot at or above this was ever used */
+    _Atomic uint32_t
+        helper; /* not 0: somebody watches `wanted` and makes room; who got no answer sets it to 0, and the helper, if there still is one, back */
     _Atomic uint32_t asked, answered; /* the helper answers the question `asked` when `answered` says the same; futex words */
     _Atomic uint64_t wanted, given;   /* bytes of MemFree asked for; bytes evicted for the last answer */
     /* since the job began */

@@ -30,8 +30,10 @@ static bool ask_helper(struct uma_valve_account *account, uint64_t wanted, uint6
             return true;
         }
         int64_t left = until - now_ns();
-        if (left <= 0)
+        if (left <= 0) {
+            atomic_store(&account->helper, 0); /* killed or stopped, as it seems: the next call does not wait for it */
             return false;
+        }
         struct timespec wait = { .tv_sec = left / 1000000000, .tv_nsec = left % 1000000000 };
         (void)syscall(SYS_futex, &account->answered, FUTEX_WAIT, answered, &wait, NULL, 0);
     }

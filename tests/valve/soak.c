@@ -172,6 +172,7 @@ static void check_ceiling(void) {
 /* As the node's helper, which finds nothing to evict, or little. */
 static void help(uint64_t *random) {
     uint32_t asked = atomic_load(&soak_account->asked);
+    atomic_store(&soak_account->helper, 1); /* after one who waited too long */
     if (asked == atomic_load(&soak_account->answered))
         return;
     atomic_store(&soak_account->given, soak_below(random, 2) ? 0 : SOAK_MIB);

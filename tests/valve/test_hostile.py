@@ -21,10 +21,10 @@ SLOT, SLOTS = 128, 1024  # account.h
 class Run(Program):
     """`umactl run` of a program, which says its own number. `inner`: words before the program."""
 
-    def __init__(self, *inner):
+    def __init__(self, *inner, **environment):
         self.place = tempfile.TemporaryDirectory()
         os.chmod(self.place.name, 0o755)
-        super().__init__("runtime", valve=None, before=[UMACTL, "run", "-q", "--valve", "--limit", "1G", "--floor", "0", "--", *inner], UMACTL_STATE=self.place.name)
+        super().__init__("runtime", valve=None, before=[UMACTL, "run", "-q", "--valve", "--limit", "1G", "--floor", "0", "--", *inner], UMACTL_STATE=self.place.name, **environment)
 
     def __exit__(self, *_):
         self.process.stdin.close()
@@ -146,6 +146,50 @@ def _():
         assert p.ask("retain", 0)[0] in (0, OUT_OF_MEMORY)
         p.do("take", "cuMemAlloc", 600 * MIB)
         assert p.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY, p.log()
+
+
+HELPER = 36  # account.h
+
+
+def helper(p):
+    """Does the program think that somebody makes room for it?"""
+    for pid in [p.pid] + [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                if "memfd:umactl-valve-" + p.token in os.readlink(f"/proc/{pid}/fd/{fd}"):
+                    with open(f"/proc/{pid}/fd/{fd}", "rb", buffering=0) as account:
+                        return int.from_bytes(os.pread(account.fileno(), 4, HELPER), "little")
+        except OSError:
+            continue
+    raise AssertionError("no account")
+
+
+def wait_for(what, wanted):
+    for _ in range(100):
+        if what() == wanted:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{what()}, not {wanted}")
+
+
+@case("umactl is stopped or killed: only the first call that needs room waits for it")
+def _():
+    with Run(UMA_FAKE_CUDA=f"largest:{MIB}") as p:  # the driver refuses what is larger
+        p.begin()
+        with open(f"/proc/{p.ask('pid')[0]}/environ", "rb") as f:
+            p.token = f.read().split(b"token:")[1][:16].decode()
+        wait_for(lambda: helper(p), 1)
+        os.kill(p.pid, signal.SIGSTOP)
+        try:
+            assert p.take("cuMemAlloc", 64 * MIB)[0] == OUT_OF_MEMORY
+            wait_for(lambda: helper(p), 0)
+        finally:
+            os.kill(p.pid, signal.SIGCONT)
+        wait_for(lambda: helper(p), 1)
+        os.kill(p.pid, signal.SIGKILL)
+        p.process.wait(20)
+        assert p.take("cuMemAlloc", 64 * MIB)[0] == OUT_OF_MEMORY
+        wait_for(lambda: helper(p), 0)
 
 
 def refusals(place):
