@@ -9,6 +9,7 @@
 #include "job/preload_library.h"
 #include "job/valve.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,10 +109,18 @@ static int set_option(struct options *o, int option) {
     }
 }
 
+/* What was preloaded before stays, one name after the other by colons, because the line is split at spaces. */
 static void append_preload(struct uma_text *text, const char *library, const char *before) {
     uma_text_printf(text, "LD_PRELOAD=%s", library);
-    if (before && before[0] && !strpbrk(before, " \t\n'\"\\$`"))
-        uma_text_printf(text, ":%s", before);
+    if (before && strpbrk(before, "'\"\\$`*?[")) {
+        (void)fprintf(stderr, "umactl valve: LD_PRELOAD as it is cannot be said in a line for a shell: it is left out\n");
+        return;
+    }
+    while (before && *(before += strspn(before, " \t\n:"))) {
+        size_t n = strcspn(before, " \t\n:");
+        uma_text_printf(text, ":%.*s", (int)n, before);
+        before += n;
+    }
 }
 
 /* 0; 1: it could not be written, which was told; -errno. */

@@ -8,6 +8,7 @@
 #include "job/preload_library.h"
 #include "valve/gate.h"
 #include "valve/room.h"
+#include "valve/settings.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -36,6 +37,7 @@ struct uma_job_valve {
     char token[UMA_JOB_VALVE_TOKEN];
     struct uma_thread thread;
     bool running;
+    _Atomic bool stopping;
     struct uma_follow_others *others;
     uint64_t events_seen, event_told; /* their numbers */
     unsigned events_left;             /* how many may be told now */
@@ -160,6 +162,25 @@ static void tell_of_floor(const struct uma_job_valve_options *options, uint64_t 
         uma_job_tell("%s", text.data);
 }
 
+/* A job inside a job is not let out of the outer one's limit and floor, by a limit of its own or by none. */
+static void stay_within(struct uma_job_valve_options *options) {
+    struct uma_valve_settings outer;
+    const char *unknown;
+    size_t length;
+    uma_valve_settings_parse(getenv(UMA_VALVE_VARIABLE), &outer, &unknown, &length);
+    if (outer.off)
+        return;
+    if (outer.ceiling != UMA_VALVE_NONE && outer.ceiling > 0 && (!options->limit || options->limit > outer.ceiling)) {
+        if (options->limit)
+            uma_job_tell("the job that this one is in has a lower limit, which holds here, too");
+        options->limit = outer.ceiling;
+    }
+    if (outer.has_floor && (!options->has_floor || options->floor < outer.floor)) {
+        options->has_floor = true;
+        options->floor = outer.floor;
+    }
+}
+
 struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *options, uint64_t total,
                                             struct uma_job_environment *environment) {
     struct uma_error err = { 0 };
@@ -169,11 +190,12 @@ struct uma_job_valve *uma_job_valve_prepare(const struct uma_job_valve_options *
         return NULL;
     }
     valve->options = *options;
+    stay_within(&valve->options);
     valve->fd = -1;
-    tell_of_floor(options, total);
+    tell_of_floor(&valve->options, total);
     valve->events_left = EVENTS_AT_ONCE;
     valve->events_paid_ns = uma_monotonic_ns();
-    uint64_t floor = options->has_floor ? options->floor : total ? uma_valve_default_floor(total) : 0;
+    uint64_t floor = valve->options.has_floor ? valve->options.floor : total ? uma_valve_default_floor(total) : 0;
     int r = uma_job_valve_token(valve->token, &err);
     if (r >= 0)
         r = make_account(valve, floor, &err);
@@ -210,7 +232,7 @@ static void help(void *userdata) {
     struct uma_valve_account *account = valve->account;
     uint32_t seen = atomic_load(&account->answered);
     /* a pause of no length only asks whether to stop */
-    while (uma_thread_pause(&valve->thread, 0)) {
+    while (uma_thread_pause(&valve->thread, 0) && !atomic_load(&valve->stopping)) {
         if (!atomic_load(&account->helper))
             atomic_store(&account->helper, 1); /* somebody waited too long: we are still here */
         uint32_t asked = atomic_load(&account->asked);
@@ -355,6 +377,9 @@ struct uma_job_valve *uma_job_valve_stop(struct uma_job_valve *valve, struct uma
     atomic_store(&valve->account->helper, 0);
     if (watch)
         uma_job_valve_check(valve, watch);
+    atomic_store(&valve->stopping, true);
+    (void)atomic_fetch_add(&valve->account->asked, 1); /* whether it sleeps or is about to */
+    (void)syscall(SYS_futex, &valve->account->asked, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
     if (valve->running && !uma_thread_stop(&valve->thread, STOP_NS))
         return NULL; /* the thread holds it, and both go when the process does */
     atomic_store(&valve->account->helper, 0);

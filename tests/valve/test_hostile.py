@@ -148,6 +148,29 @@ def _():
         assert p.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY, p.log()
 
 
+@case("a job inside a job keeps within the outer one's limit, by a limit of its own or by none")
+def _():
+    for more in ((), ("--limit", "8G"), ("--limit", "8G", "--floor", "1")):
+        with Run(UMACTL, "run", "-q", "--valve", *more, "--") as p:
+            p.begin()
+            p.do("take", "cuMemAlloc", 600 * MIB)
+            assert p.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY, more
+    with Run(UMACTL, "run", "-q", "--valve", "--limit", "512M", "--") as p:
+        p.begin()
+        assert p.take("cuMemAlloc", 600 * MIB)[0] == OUT_OF_MEMORY
+
+
+@case("the line of valve --env keeps what was preloaded before, however it was divided, and says when it cannot")
+def _():
+    def line(before):
+        done = subprocess.run([UMACTL, "valve", "--env"], env={**os.environ, "LD_PRELOAD": before}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=True)
+        return done.stdout.split(" ")[0].partition("libuma-valve.so")[2], "left out" in done.stderr
+
+    assert line("/none/a.so /none/b.so:/none/c.so  ") == (":/none/a.so:/none/b.so:/none/c.so", False)
+    assert line(" : ") == ("", False)
+    assert line("/none/$LIB/a.so") == ("", True)
+
+
 HELPER = 36  # account.h
 
 
