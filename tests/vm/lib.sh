@@ -40,9 +40,9 @@ pool_stat() { pool stats | awk -v name="$1" '$1 == name { print $2 }'; }
 rss() { awk '$1 == "VmRSS:" { printf "%.0f\n", $2 * 1024 }' "/proc/$1/status"; }
 # the machine as people have it: a swap file (needs `#: disk`), and two services that use their memory, so much each (needs bystander); their pids in $services
 machine_in_use() { # SWAP_MIB SERVICE_MIB
-    fallocate -l "${1}M" /disk/swap && chmod 600 /disk/swap && mkswap /disk/swap >/dev/null && swapon /disk/swap || not_ok "a swap file"
+    if ! { fallocate -l "${1}M" /disk/swap && chmod 600 /disk/swap && mkswap /disk/swap >/dev/null && swapon /disk/swap; }; then not_ok "a swap file"; fi
     services=
-    for service in 1 2; do
+    for _ in 1 2; do
         job bystander "${2}M" >/dev/null &
         services="$services $!"
     done

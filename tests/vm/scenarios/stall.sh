@@ -12,6 +12,7 @@
 . /lib.sh
 
 export UMA_FAKE_CUDA=memory:device HOME=/tmp
+services= # of machine_in_use
 machine_in_use 800 110
 pool set pool-orders=0
 result greedy_starts "$(cut -d ' ' -f 1 /proc/uptime)"

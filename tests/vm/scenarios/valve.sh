@@ -16,6 +16,7 @@
 
 export UMA_FAKE_CUDA=memory:device UMACTL_VALVE_LIBRARY=/lib/libuma-valve.so HOME=/tmp
 FLOOR_MIB=256
+services= # of machine_in_use
 machine_in_use 800 110
 pool set pool-orders=0 # what is freed is the machine's at once, so that one run does not help the next
 for rate in ${RATES:-0 200 50}; do
