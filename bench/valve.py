@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 
-SIZES = [("256 B", 256, 64000), ("4 KiB", 4096, 64000), ("64 KiB", 65536, 64000), ("1 MiB", 1 << 20, 64000), ("2 MiB", 2 << 20, 12800), ("64 MiB", 64 << 20, 6400)]
+# name, bytes, calls in a round, more words for the program
+SIZES = [("256 B", 256, 64000, []), ("4 KiB", 4096, 64000, []), ("64 KiB", 65536, 64000, []), ("1 MiB", 1 << 20, 64000, []), ("2 MiB", 2 << 20, 12800, []),
+         ("64 MiB", 64 << 20, 6400, []), ("4 KiB, in the order of a stream", 4096, 64000, ["async"]), ("64 MiB, in the order of a stream", 64 << 20, 6400, ["async"])]
 
 
-def calls(program, size, rounds, environment):
-    out = subprocess.run([program, str(size), str(rounds)], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+def calls(program, size, rounds, words, environment):
+    out = subprocess.run([program, str(size), str(rounds), *words], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
     return tuple(float(x) for x in out.split())
 
 
@@ -40,11 +42,11 @@ def main():
     behind = dict(plain, LD_PRELOAD=valve, UMACTL_VALVE="ceiling:549755813888,floor:0")
     print(f"Calls of the driver, median of {options.rounds} rounds, nanoseconds:\n")
     print("| size | take, plain | behind the valve | more | mean of it | free, plain | behind the valve | more | mean of it |\n|---|---|---|---|---|---|---|---|---|")
-    for name, size, rounds in SIZES:
+    for name, size, rounds, words in SIZES:
         found = {"plain": [], "behind": []}
         for _ in range(options.rounds):
-            found["plain"].append(calls(program, size, rounds, plain))
-            found["behind"].append(calls(program, size, rounds, behind))
+            found["plain"].append(calls(program, size, rounds, words, plain))
+            found["behind"].append(calls(program, size, rounds, words, behind))
         plain_is, behind_is = ([statistics.median(x) for x in zip(*found[k])] for k in ("plain", "behind"))
         cells = [f"{plain_is[i]:.0f} | {behind_is[i]:.0f} | {behind_is[i] - plain_is[i]:.0f} | {behind_is[i + 2] - plain_is[i + 2]:.0f}" for i in (0, 1)]
         print(f"| {name} | {' | '.join(cells)} |")

@@ -23,9 +23,9 @@ int uma_cache_listing_read(const struct uma_common_options *common, const struct
                            struct uma_cache_listing *ret_listing, struct uma_error *err) {
     struct uma_cache_listing listing = { .recorded = common->from || common->root };
     struct uma_claims claims;
-    uma_command_claims_read("cache", common, &claims);
+    uma_command_claims_read(common, &claims);
     int r = uma_command_snapshot_take(common, LISTING_READS | (listing.recorded ? UMA_READ_PAGE_CACHE : 0), &listing.snapshot, err);
-    uint64_t reserved = r < 0 ? 0 : uma_command_reserved(&claims, &listing.snapshot);
+    uint64_t reserved = r < 0 ? 0 : uma_command_reserved("cache", &claims, &listing.snapshot);
     uma_claims_done(&claims);
     if (r < 0)
         return r;

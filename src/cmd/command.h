@@ -90,11 +90,11 @@ int uma_command_snapshot_take(const struct uma_common_options *options, unsigned
 int uma_command_snapshot_read(const struct uma_observe_options *options, unsigned what, struct uma_snapshot *ret_snapshot,
                               struct uma_error *err);
 /*
- * What running jobs have reserved on this machine, to be read before the machine is (valve/reserved.h says why); none of a file or a folder. A register that is passed over is told on stderr, once.
+ * What running jobs have reserved on this machine, to be read before the machine is (valve/reserved.h says why); none of a file or a folder.
  */
-void uma_command_claims_read(const char *command, const struct uma_common_options *options, struct uma_claims *ret_claims);
-/* What others have still to take of it, at most what the snapshot's machine has. */
-uint64_t uma_command_reserved(const struct uma_claims *claims, const struct uma_snapshot *snapshot);
+void uma_command_claims_read(const struct uma_common_options *options, struct uma_claims *ret_claims);
+/* What others have still to take of it, at most what the snapshot's machine has. A register that was passed over is told on stderr, once. */
+uint64_t uma_command_reserved(const char *command, const struct uma_claims *claims, const struct uma_snapshot *snapshot);
 /* "umactl status: TEXT" on stderr, hostile bytes escaped; then returns `status` (so: return uma_command_fail(...)). */
 int uma_command_fail(const char *command, int status, const struct uma_error *err);
 int uma_command_usage_error(const struct uma_command *command, const char *format, ...) UMA_PRINTF(2, 3);

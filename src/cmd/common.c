@@ -68,22 +68,27 @@ int uma_command_usage_error(const struct uma_command *command, const char *forma
 
 /* ---- reservations ------------------------------------------------------------------------------------------- */
 
-void uma_command_claims_read(const char *command, const struct uma_common_options *options, struct uma_claims *ret_claims) {
-    static bool told;
+void uma_command_claims_read(const struct uma_common_options *options, struct uma_claims *ret_claims) {
     *ret_claims = (struct uma_claims){ 0 };
     if (options->from || (options->root && strcmp(options->root, "/") != 0))
         return;
     uma_claims_read(uma_claims_folder(), ret_claims);
-    if (!ret_claims->n_passed_over || told)
-        return;
+}
+
+static void tell_passed_over(const char *command, const struct uma_claims *claims) {
+    static bool told;
     struct uma_error err = { 0 };
-    (void)uma_error_text(&err, EUCLEAN, "%s/%s is passed over, with what it may say of reservations: %s", uma_claims_folder(),
-                         ret_claims->passed_over, ret_claims->why);
+    if (!claims->n_passed_over || told)
+        return;
+    bool folder = strcmp(claims->passed_over, ".") == 0;
+    (void)uma_error_text(&err, EUCLEAN, "%s%s%s is passed over, with what it may say of reservations: %s", uma_claims_folder(),
+                         folder ? "" : "/", folder ? "" : claims->passed_over, claims->why);
     tell(command, err.text);
     told = true;
 }
 
-uint64_t uma_command_reserved(const struct uma_claims *claims, const struct uma_snapshot *snapshot) {
+uint64_t uma_command_reserved(const char *command, const struct uma_claims *claims, const struct uma_snapshot *snapshot) {
+    tell_passed_over(command, claims);
     struct uma_u64 total = snapshot->meminfo.mem_total;
     return uma_claims_unspent(claims, uma_usable(total.validity) ? total.value : UINT64_MAX);
 }

@@ -242,9 +242,9 @@ static int budget_find(struct uma_plan_request *request, struct uma_plan_answer 
     struct uma_snapshot snapshot;
     struct uma_account account = { 0 };
     struct uma_claims claims;
-    uma_command_claims_read("plan", &request->common, &claims);
+    uma_command_claims_read(&request->common, &claims);
     int r = uma_command_snapshot_take(&request->common, PLAN_READS, &snapshot, err);
-    uint64_t reserved = r < 0 ? 0 : uma_command_reserved(&claims, &snapshot);
+    uint64_t reserved = r < 0 ? 0 : uma_command_reserved("plan", &claims, &snapshot);
     uma_claims_done(&claims);
     if (r < 0)
         return r;

@@ -66,7 +66,7 @@ static void look_done(struct look *look) {
 }
 
 static int look_judge(struct look *look, const struct uma_claims *claims, const struct uma_requirement *need, struct uma_error *err) {
-    int r = uma_account_build(&look->snapshot, uma_command_reserved(claims, &look->snapshot), &look->account, err);
+    int r = uma_account_build(&look->snapshot, uma_command_reserved("require", claims, &look->snapshot), &look->account, err);
     if (r < 0)
         return r;
     const struct uma_headroom *h = &look->account.headroom;
@@ -303,7 +303,7 @@ static int wait_for_it(const struct options *options, struct uma_observer *obser
         uma_account_done(&look->account);
         look->account = (struct uma_account){ 0 };
         struct uma_claims claims;
-        uma_command_claims_read("require", &options->common, &claims);
+        uma_command_claims_read(&options->common, &claims);
         int r = uma_observer_read(observer, REQUIRE_READS, &look->snapshot, err);
         if (r >= 0)
             r = look_judge(look, &claims, &options->need, err);

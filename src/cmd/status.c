@@ -85,7 +85,7 @@ static int render(const struct options *options, struct uma_observer *observer, 
                   struct uma_snapshot *snapshot, const struct uma_claims *claims, struct uma_text *text, bool *ret_known,
                   struct uma_error *err) {
     struct uma_account account;
-    int r = account_of(observer, cache, snapshot, uma_command_reserved(claims, snapshot), &account, err);
+    int r = account_of(observer, cache, snapshot, uma_command_reserved("status", claims, snapshot), &account, err);
     if (r < 0)
         return r;
     make_text(text, options, snapshot, &account, claims);
@@ -118,7 +118,7 @@ static int render_machine(const struct options *options, struct uma_text *text, 
         (void)uma_error_set(err, -r, "taking a snapshot");
     else {
         struct uma_claims claims;
-        uma_command_claims_read("status", &options->common, &claims);
+        uma_command_claims_read(&options->common, &claims);
         r = uma_observer_read(observer, UMA_READ_ALL, &snapshot, err);
         if (r >= 0)
             r = render(options, observer, &cache, &snapshot, &claims, text, ret_known, err);
@@ -178,7 +178,7 @@ static int watch_loop(const struct options *options, struct uma_observer *observ
         struct uma_error err = { 0 };
         _cleanup_text_ struct uma_text text = { 0 }, out = { 0 };
         struct uma_claims claims;
-        uma_command_claims_read("status", &options->common, &claims);
+        uma_command_claims_read(&options->common, &claims);
         int r = uma_observer_read(observer, UMA_READ_ALL, snapshot, &err);
         if (r >= 0)
             r = render(options, observer, cache, snapshot, &claims, &text, &known, &err);

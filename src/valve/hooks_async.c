@@ -48,11 +48,15 @@ static bool graph_reserved(CUdevice device, uint64_t *ret_value) {
     return get && get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, ret_value) == CUDA_SUCCESS;
 }
 
-static void note_pool(struct uma_valve_process *process, uint64_t key) {
+static bool is_noted(struct uma_valve_process *process, uint64_t key) {
     for (unsigned i = 0; i < UMA_VALVE_POOLS; i++)
-        if (atomic_load(&process->pools[i]) == key)
-            return;
-    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++) {
+        if (atomic_load_explicit(&process->pools[i], memory_order_relaxed) == key)
+            return true;
+    return false;
+}
+
+static void note_pool(struct uma_valve_process *process, uint64_t key) {
+    for (unsigned i = 0; i < UMA_VALVE_POOLS && !is_noted(process, key); i++) {
         uint64_t none = 0;
         if (atomic_compare_exchange_strong(&process->pools[i], &none, key))
             return;
@@ -160,11 +164,10 @@ static bool is_captured(CUstream stream) {
     return get && get(stream, &status) == CUDA_SUCCESS && status != 0;
 }
 
-/* How much the pool will have to grow for it, at most. `claimed`: what calls under way may find idle before this one. */
-static uint64_t growth(CUmemoryPool pool, uint64_t size, uint64_t claimed) {
-    uint64_t reserved, used;
-    if (!attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) ||
-        !attribute_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
+/* How much a pool that has `reserved` will have to grow for it, at most. `claimed`: what calls under way may find idle before this one. */
+static uint64_t growth(CUmemoryPool pool, uint64_t reserved, uint64_t size, uint64_t claimed) {
+    uint64_t used;
+    if (!attribute_of(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
         return size;
     uint64_t idle = reserved > used ? reserved - used : 0;
     idle = idle > claimed ? idle - claimed : 0;
@@ -193,19 +196,27 @@ static CUresult call_from_pool(const struct arguments *a) {
     return ((__typeof__(cuMemAllocFromPoolAsync) *)a->real)(a->dptr, a->bytesize, a->pool, a->stream);
 }
 
-/* Out of a pool that the driver answers for: what it grows by is counted as the pool's before the call's own claim is let go of, so that no other process finds room in between. */
-static CUresult allocate_of(const char *name, const struct arguments *a, CUmemoryPool pool, CUresult (*call)(const struct arguments *a)) {
+/* After a call, which most often found what it needed in a pool that had it: then nothing is to be written down. */
+static void read_pool_after(struct uma_valve_process *process, CUmemoryPool pool, uint64_t reserved_before) {
+    uint64_t key = (uint64_t)(uintptr_t)pool, reserved;
+    if (!is_noted(process, key) || !attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) || reserved != reserved_before)
+        read_pool(key);
+}
+
+/* Out of a pool that the driver answers for, which has `reserved`: what it grows by is counted as the pool's before the call's own claim is let go of, so that no other process finds room in between. */
+static CUresult allocate_of(const char *name, const struct arguments *a, CUmemoryPool pool, uint64_t reserved,
+                            CUresult (*call)(const struct arguments *a)) {
     struct uma_valve_process *process = uma_valve_process();
     struct uma_valve_ticket ticket;
     if (!process || !a->dptr || !a->bytesize)
         return call(a);
     uint64_t claimed = atomic_fetch_add(&process->pool_claims, a->bytesize);
     CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
-    if (uma_valve_ask(name, growth(pool, a->bytesize, claimed), &ticket)) {
+    if (uma_valve_ask(name, growth(pool, reserved, a->bytesize, claimed), &ticket)) {
         r = call(a);
         if (r == CUDA_ERROR_OUT_OF_MEMORY && uma_valve_ask_again(&ticket))
             r = call(a);
-        read_pool((uint64_t)(uintptr_t)pool);
+        read_pool_after(process, pool, reserved);
         uma_valve_not_given(&ticket);
     }
     (void)atomic_fetch_sub(&process->pool_claims, a->bytesize);
@@ -216,7 +227,7 @@ static CUresult allocate(const char *name, const struct arguments *a, CUmemoryPo
     struct uma_valve_ticket ticket;
     uint64_t reserved;
     if (attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
-        return allocate_of(name, a, pool, call);
+        return allocate_of(name, a, pool, reserved, call);
     if (!uma_valve_ask(name, a->dptr ? a->bytesize : 0, &ticket))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult r = call(a);
