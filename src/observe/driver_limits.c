@@ -27,7 +27,7 @@ static enum uma_driver_limits_state state_of(int status) {
     case NVML_NOT_FOUND:
         return UMA_DRIVER_LIMITS_UNSET;
     case NVML_NOT_SUPPORTED:
-    case NVML_FUNCTION_NOT_FOUND: /* a stub that has the symbol */
+    case NVML_FUNCTION_NOT_FOUND: /* a library that has the name, before a driver that has not the call */
     case NVML_DEPRECATED:
         return UMA_DRIVER_LIMITS_UNSUPPORTED;
     case NVML_NO_PERMISSION:

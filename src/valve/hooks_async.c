@@ -48,15 +48,11 @@ static bool graph_reserved(CUdevice device, uint64_t *ret_value) {
     return get && get(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, ret_value) == CUDA_SUCCESS;
 }
 
-static bool is_noted(struct uma_valve_process *process, uint64_t key) {
-    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++)
-        if (atomic_load_explicit(&process->pools[i], memory_order_relaxed) == key)
-            return true;
-    return false;
-}
-
 static void note_pool(struct uma_valve_process *process, uint64_t key) {
-    for (unsigned i = 0; i < UMA_VALVE_POOLS && !is_noted(process, key); i++) {
+    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++)
+        if (atomic_load(&process->pools[i]) == key)
+            return;
+    for (unsigned i = 0; i < UMA_VALVE_POOLS; i++) {
         uint64_t none = 0;
         if (atomic_compare_exchange_strong(&process->pools[i], &none, key))
             return;
@@ -196,10 +192,12 @@ static CUresult call_from_pool(const struct arguments *a) {
     return ((__typeof__(cuMemAllocFromPoolAsync) *)a->real)(a->dptr, a->bytesize, a->pool, a->stream);
 }
 
-/* After a call, which most often found what it needed in a pool that had it: then nothing is to be written down. */
-static void read_pool_after(struct uma_valve_process *process, CUmemoryPool pool, uint64_t reserved_before) {
+/* After a call, which most often found what it needed in a pool that had it: then what is written down is what the driver says, and stays. */
+static void read_pool_after(struct uma_valve_process *process, CUmemoryPool pool) {
     uint64_t key = (uint64_t)(uintptr_t)pool, reserved;
-    if (!is_noted(process, key) || !attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) || reserved != reserved_before)
+    struct uma_valve_holding written;
+    if (!attribute_of(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) ||
+        !uma_valve_held_find(process->held, UMA_VALVE_POOL, key, &written) || written.size != reserved)
         read_pool(key);
 }
 
@@ -216,7 +214,7 @@ static CUresult allocate_of(const char *name, const struct arguments *a, CUmemor
         r = call(a);
         if (r == CUDA_ERROR_OUT_OF_MEMORY && uma_valve_ask_again(&ticket))
             r = call(a);
-        read_pool_after(process, pool, reserved);
+        read_pool_after(process, pool);
         uma_valve_not_given(&ticket);
     }
     (void)atomic_fetch_sub(&process->pool_claims, a->bytesize);

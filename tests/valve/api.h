@@ -86,6 +86,15 @@ struct api {
 #undef X
 };
 
+/* Is every function there? */
+static inline bool api_all_found(const struct api *api) {
+    void *const *each = (void *const *)api;
+    for (size_t i = 0; i < sizeof(*api) / sizeof(void *); i++)
+        if (!each[i])
+            return false;
+    return true;
+}
+
 /* Of a program or library that is linked to libcuda: the functions by their names (direct.c). */
 __attribute__((visibility("default"))) void fill_direct(struct api *api);
 

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 
-from program import Skip
+from cases import Skip
 
 ENTRIES = os.environ["UMA_VALVE_ENTRIES"]
 

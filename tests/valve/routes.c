@@ -18,21 +18,13 @@ static void *open_driver(int flags) {
     return opened;
 }
 
-static bool all_found(const struct api *api) {
-    void *const *each = (void *const *)api;
-    for (size_t i = 0; i < sizeof(*api) / sizeof(void *); i++)
-        if (!each[i])
-            return false;
-    return true;
-}
-
 /* dlsym(3) on a handle, or everywhere. */
 static bool by_dlsym(void *handle, struct api *api) {
     (void)dlerror();
 #define X(name, base, version) api->name = (__typeof__(api->name))dlsym(handle, #name);
     CALLS(X)
 #undef X
-    return all_found(api) && !dlerror(); /* found without an error */
+    return api_all_found(api) && !dlerror(); /* found without an error */
 }
 
 static bool dlopen_local(struct api *api) {
@@ -71,7 +63,7 @@ static bool linked_library(struct api *api, const char *variable, int flags) {
         return false;
     }
     fill(api);
-    return all_found(api);
+    return api_all_found(api);
 }
 
 static bool extension(struct api *api) {
@@ -112,7 +104,7 @@ static bool by_question(struct api *api, const char *entry, unsigned long long f
 #define X(name, base, version) api->name = (__typeof__(api->name))ask(#base, (version) ? (version) : VERSION, flags);
     CALLS(X)
 #undef X
-    return all_found(api);
+    return api_all_found(api);
 }
 
 static bool runtime(struct api *api) {
@@ -143,7 +135,7 @@ static bool per_thread(struct api *api) {
     PTSZ(cuGraphLaunch);
     PTSZ(cuGraphUpload);
 #undef PTSZ
-    return all_found(api);
+    return api_all_found(api);
 }
 
 /* Half of the functions from a linked library, half by the runtime's way: what one allocates the other frees. */
@@ -163,7 +155,7 @@ static bool several(struct api *api) {
 #ifdef DIRECT
 static bool direct(struct api *api) {
     fill_direct(api);
-    return all_found(api);
+    return api_all_found(api);
 }
 #endif
 

@@ -31,14 +31,6 @@ static void *open_driver(int flags) {
 }
 #endif
 
-static bool all_found(const struct api *api) {
-    void *const *each = (void *const *)api;
-    for (size_t i = 0; i < sizeof(*api) / sizeof(void *); i++)
-        if (!each[i])
-            return false;
-    return true;
-}
-
 bool soak_open(struct soak_actor *actor) {
     typedef CUresult ask(const char *, void **, int, unsigned long long, int *);
     static const unsigned long long flags[] = { 0, CU_GET_PROC_ADDRESS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM };
@@ -64,9 +56,9 @@ bool soak_open(struct soak_actor *actor) {
         CALLS(X)
 #undef X
     }
-    if (!all_found(api))
+    if (!api_all_found(api))
         soak_failed("functions are missing");
-    return all_found(api);
+    return api_all_found(api);
 }
 
 void soak_close(struct soak_actor *actor) {

@@ -10,16 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+import cases
+from cases import Skip
 
 UMACTL, FAKES = os.environ["UMACTL"], os.environ["UMA_FAKES"]
 MIB, NONE = 1 << 20, (1 << 64) - 1
 MOUNTS = [m for m in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") if os.path.exists(m + "/cgroup.procs")]
 GPU = "gpu\nname NVIDIA GB10\nuuid GPU-5a1fc0de-0000-4000-8000-00000000b10a\npci 0000000F:01:00.0\ncelsius 36\n"
-
-
-class Skip(Exception):
-    pass
 
 
 def leaf(pid="self"):
@@ -138,11 +136,8 @@ def set_by_another(machine, group, soft, hard):
     subprocess.run([sys.executable, "-c", code, machine.library, group, str(soft), str(hard)], env=machine.environment(), check=True, timeout=20)
 
 
-CASES = []
-
-
 def case(function):
-    CASES.append(function)
+    cases.case(function.__name__.replace("_", " "))(function)
     return function
 
 
@@ -483,32 +478,5 @@ def the_command_line():
             assert said in r.stderr, (words, r.stderr)
 
 
-def main():
-    print(f"1..{len(CASES)}")
-    if not can_make_groups():
-        for i, function in enumerate(CASES, 1):
-            print(f"ok {i} - {function.__name__} # SKIP no root, or no group of cgroup v2 can be made")
-        return 0
-    failed = 0
-    for i, function in enumerate(CASES, 1):
-        name = function.__name__.replace("_", " ")
-        if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
-            print(f"ok {i} - {name} # SKIP not asked for")
-            continue
-        began = time.monotonic()
-        try:
-            function()
-            print(f"ok {i} - {name}", flush=True)
-        except Skip as why:
-            print(f"ok {i} - {name} # SKIP {why}", flush=True)
-        except Exception:  # noqa: BLE001: a test that breaks has failed, whatever broke it
-            failed += 1
-            print("# " + traceback.format_exc().strip().replace("\n", "\n# "))
-            print(f"not ok {i} - {name}", flush=True)
-        if time.monotonic() - began > 5:
-            print(f"# took {time.monotonic() - began:.1f} s")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run(skip_all=None if can_make_groups() else "no root, or no group of cgroup v2 can be made"))

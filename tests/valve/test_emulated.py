@@ -4,7 +4,8 @@
 import os
 import sys
 
-from program import GIB, MIB, OUT_OF_MEMORY, Program, case, run
+from cases import case, run
+from program import GIB, MIB, OUT_OF_MEMORY, Program
 
 ROUTES = ["direct", "dlopen", "default", "next", "own-handle", "extension", "deepbind", "runtime", "runtime-legacy", "runtime-per-thread", "runtime-v1", "per-thread", "several"]
 

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import time
 
-from program import CALLS, GIB, LIBRARIES, MIB, OUT_OF_MEMORY, VALVE, Program, case, names, run
+from cases import case, names, run
+from program import CALLS, GIB, LIBRARIES, MIB, OUT_OF_MEMORY, VALVE, Program
 
 SIZE = 64 * MIB
 TOLERANCE = 512 * MIB  # others use this machine's memory, too, while two figures of it are read

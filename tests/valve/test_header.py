@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from cuda import compiler, entries, toolkit, version_of
-from program import Skip, case, run
+from cases import Skip, case, run
 
 CALLS = os.environ["UMA_VALVE_CALLS"]
 LAYOUT = os.environ["UMA_VALVE_LAYOUT"]

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 
-from program import GIB, MIB, OUT_OF_MEMORY, Program, Skip, account_of, case, run
+from cases import Skip, case, run
+from program import GIB, MIB, OUT_OF_MEMORY, Program, account_of
 
 UMACTL = os.environ["UMACTL"]
 SHARED = f"ceiling:{GIB},floor:0,token:feed"

@@ -5,7 +5,8 @@ import os
 import sys
 import time
 
-from program import GIB, MIB, OUT_OF_MEMORY, Holder, Program, account_of, case, run
+from cases import case, run
+from program import GIB, MIB, OUT_OF_MEMORY, Holder, Program, account_of
 
 SIZE = 64 * MIB
 SHARED = f"ceiling:{GIB},floor:0,token:cafe"

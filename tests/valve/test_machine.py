@@ -12,7 +12,8 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from disk import cached, disk_places  # noqa: E402
-from program import GIB, MIB, OUT_OF_MEMORY, Program, Skip, case, run  # noqa: E402
+from cases import Skip, case, run  # noqa: E402
+from program import GIB, MIB, OUT_OF_MEMORY, Program  # noqa: E402
 
 TOLERANCE = 384 * MIB
 

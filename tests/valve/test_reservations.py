@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 
-from program import GIB, MIB, OUT_OF_MEMORY, VALVE, Program, Skip, case, run
+from cases import Skip, case, run
+from program import GIB, MIB, OUT_OF_MEMORY, VALVE, Program
 
 UMACTL = os.environ["UMACTL"]
 NOISE = 384 * MIB

@@ -3,7 +3,8 @@
 """What the valve counts, of calls whose bytes are not simply their argument: handles, pools, graphs, contexts; what the driver refuses is counted as nothing. Every route by every call: test_matrix.py."""
 import sys
 
-from program import CALLS, GIB, MIB, OUT_OF_MEMORY, Program, case, run
+from cases import case, run
+from program import CALLS, GIB, MIB, OUT_OF_MEMORY, Program
 
 SIZE = 64 * MIB
 

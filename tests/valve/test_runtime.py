@@ -13,7 +13,8 @@ import sys
 import tempfile
 
 from cuda import compiler, entries, toolkit, version_of
-from program import GIB, LIBRARIES, MIB, SCENARIOS, VALVE, Skip, case, run
+from cases import Skip, case, run
+from program import GIB, LIBRARIES, MIB, SCENARIOS, VALVE
 
 SOURCE = os.environ["UMA_VALVE_RUNTIME"]
 # calls of CUDA that the runtime makes for its own cudaMalloc, cudaMallocAsync, cudaHostAlloc, cudaMemGetInfo: what must not pass the valve by, whatever else a runtime does not use any more
