@@ -108,6 +108,7 @@ static void note_error(struct window_released *to, int error) {
 
 static void release_piece(const struct window_release *r, const struct window_area *area, struct piece *p, struct window_released *to) {
     int error = look(r, p);
+    unsigned before = error ? 0 : count(p, is_mapped);
     /* Never loses anything, whatever changes meanwhile; does nothing, without an error, for a file that the user neither owns nor may write (mm/madvise.c). */
     if (!error)
         error = advise(r, p, MADV_PAGEOUT);
@@ -122,6 +123,9 @@ static void release_piece(const struct window_release *r, const struct window_ar
     if (!left)
         return;
     if (area->writable) {
+        /* Pages that another processor still holds in its batch for the LRU lists (31 at most: PAGEVEC_SIZE of mm/swap.c) are passed over, and go another time. */
+        if (left < before)
+            return;
         note(to, area->shared ? UMA_WINDOW_FAILED : UMA_WINDOW_PRIVATE_WRITABLE, EPERM);
         return;
     }
