@@ -101,6 +101,9 @@ static size_t argument_end(const struct scan *scan, size_t from) {
     return nul ? (size_t)(nul - scan->s) : scan->n;
 }
 
+/* What ends the value of an assignment, besides a blank. */
+static const char value_ends[] = "\"',}]&;)";
+
 /* "NAME=VALUE", "--name=VALUE", "name: VALUE", "\"name\": \"VALUE\"": true when there is a value; it is masked. `name_end`: after NAME. */
 static bool mask_assigned(struct scan *scan, size_t name_end, bool at_argument) {
     size_t i = name_end, n = scan->n;
@@ -123,7 +126,7 @@ static bool mask_assigned(struct scan *scan, size_t name_end, bool at_argument) 
         end = argument_end(scan, i); /* the value is the rest of the argument, whatever is in it */
     else
         while (end < n && scan->s[end] != '\0' &&
-               (opened ? scan->s[end] != opened : !blank(scan->s[end]) && !strchr("\"',}]&;)", scan->s[end])))
+               (opened ? scan->s[end] != opened : !blank(scan->s[end]) && !strchr(value_ends, scan->s[end])))
             end++;
     mask_to(scan, end);
     return true;
@@ -173,11 +176,20 @@ static void scan_name(struct scan *scan) {
         mask_following(scan, name, end - begin);
 }
 
+/* Does a value that was masked before stand at `i`? "http://key=***&x@y": what it hid may have ended the address ("key=/a&x@y"), so the
+ * search for the @ ends there as it did the first time, and masking twice is masking once. */
+static bool masked_value(const char *s, size_t n, size_t i) {
+    return n - i >= 3 && memcmp(s + i, "***", 3) == 0 && strchr(":=\\", s[i - 1]) &&
+           (n - i == 3 || s[i + 3] == '\0' || blank(s[i + 3]) || strchr(value_ends, s[i + 3]));
+}
+
 /* "scheme://user:password@host" or "scheme://token@host": what stands before the @ goes. */
 static void scan_address(struct scan *scan) {
     size_t begin = scan->at + 3, at = 0;
     for (size_t i = begin; i < scan->n && !blank(scan->s[i]) && scan->s[i] != '\0' && !strchr("/?#\"'", scan->s[i]); i++)
-        if (scan->s[i] == '@')
+        if (masked_value(scan->s, scan->n, i))
+            break;
+        else if (scan->s[i] == '@')
             at = i;
     copy_to(scan, begin);
     if (at)

@@ -76,6 +76,10 @@ static void addresses(void **state) {
     check("git|clone|https://ghtok@github.com/a/b@c", "git|clone|https://***@github.com/a/b@c");
     check("x|http://host/path@2x.png", "x|http://host/path@2x.png");
     check("x|://", "x|://");
+    /* a value that is masked may hold what ended the search for an address's @ */
+    check("s://n-key:///u:pg&hs_@h", "s://n-key:***&hs_@h");
+    check("s://n-key=\\?x;y@h", "s://n-key=\\***;y@h");
+    check("s://u:***@h|s://me:p***@h", "s://***@h|s://***@h");
 }
 
 static void shapes(void **state) {
