@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * observe.h - one reading of the machine, taken from files that are kept open and read with pread(2) into a buffer that is there from the start: no allocation, no open, no lock. A file that
+ * fails is unknown in this reading and opened anew, at most once a second. `prefix`: "" for this machine, a folder in tests. Not thread-safe.
+ */
+#pragma once
+
+#include "guard/reading.h"
+
+enum { UMA_GUARD_OBSERVE_BUFFER = 65536 }; /* /proc/zoneinfo of a machine with 20 processors has about 30 KB; what is longer is unknown */
+
+struct uma_guard_observer {
+    const char *prefix;
+    int meminfo, vmstat, pressure, zoneinfo, buddyinfo; /* -1: not open */
+    int64_t tried;                                      /* when opening was last tried */
+    char buffer[UMA_GUARD_OBSERVE_BUFFER];
+};
+
+/* What is read beside /proc/meminfo: all else costs more (meminfo 3.3, pressure 2.1, vmstat 10.2, zoneinfo 11.9 us a read, shared facts). */
+enum uma_guard_look { UMA_GUARD_LOOK_FAR, UMA_GUARD_LOOK_NEAR, UMA_GUARD_LOOK_ALL };
+
+void uma_guard_observer_open(struct uma_guard_observer *observer, const char *prefix);
+void uma_guard_observer_close(struct uma_guard_observer *observer);
+/* 0; -errno: not even /proc/meminfo could be read (ret_reading has its times and knows nothing). */
+int uma_guard_observe(struct uma_guard_observer *observer, enum uma_guard_look look, struct uma_guard_reading *ret_reading);
+
+/* The parsers, pure: true when the text was one. At most `n` bytes are looked at; what is not there is not known. */
+bool uma_guard_meminfo_parse(const char *text, size_t n, struct uma_guard_reading *reading);
+bool uma_guard_vmstat_parse(const char *text, size_t n, struct uma_guard_reading *reading);
+bool uma_guard_pressure_parse(const char *text, size_t n, struct uma_guard_reading *reading);
+bool uma_guard_zoneinfo_parse(const char *text, size_t n, uint64_t page_size, struct uma_guard_reading *reading);
+bool uma_guard_buddyinfo_parse(const char *text, size_t n, struct uma_guard_reading *reading);
