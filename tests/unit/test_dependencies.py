@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "record": LIBRARY + ["act"],
     "cache": LIBRARY + ["act", "record", "window"],
     "guard": ENGINE,
-    "job": ENGINE + ["window", "valve"],
+    "job": ENGINE + ["guard", "window", "valve"],
     "explain": ENGINE + ["guard", "job"],
     "publish": ENGINE + ["guard", "job"],
     "fleet": ENGINE + ["guard", "job"],
