@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* The bounds are no advice: within them the guard does what it is told, beyond them a value is a slip of the pen (a unit forgotten, a digit too many). */
+#include "guard/policy_keys.h"
+
+#include <string.h>
+
+#define AT(member) offsetof(struct uma_guard_policy, member)
+#define MIB (1024.0 * 1024)
+#define TIB (1024.0 * 1024 * MIB)
+#define DAY 86400.0
+
+/* clang-format off */
+const struct uma_guard_key uma_guard_keys[UMA_GUARD_KEYS] = {
+    { "Floor", "Floor", UMA_GUARD_KEY_SIZE, AT(floor), 16 * MIB, 16 * TIB, true,
+      "Available memory below which the machine is in danger. 0: a share of its memory, as docs/guard.md says. It is a size and not a percentage, because what the kernel and a shell need "
+      "does not grow with the machine; servers that stand at less than 2 GiB on purpose are left alone as long as they stand." },
+    { "Floor", "HardFloor", UMA_GUARD_KEY_SIZE, AT(hard_floor), 4 * MIB, 16 * TIB, true,
+      "Available memory at which somebody must go if stopping did not help. 0: a quarter of the floor. Below it the driver's own allocations begin to wait on each other." },
+    { "Floor", "Horizon", UMA_GUARD_KEY_SECONDS, AT(horizon), 0.05, 60, false,
+      "A fall that would reach the floor within this time is acted on. A collapse has been seen to take 21 GiB in a second and a half, and a stop of a tree is there within 20 ms; a longer "
+      "time would act on loads that end by themselves." },
+
+    { "Brake", "Brake", UMA_GUARD_KEY_SWITCH, AT(brake), 0, 1, false,
+      "Stop (SIGSTOP) the tree of processes that grows. It is the mildest thing that helps within milliseconds, and it can be taken back." },
+    { "Brake", "BrakeMost", UMA_GUARD_KEY_SECONDS, AT(brake_most), 0.1, DAY, false,
+      "Time that a tree is kept stopped before the next rung. Clients and heartbeats of other nodes wait meanwhile, and give up after a while." },
+    { "Brake", "BrakeRelease", UMA_GUARD_KEY_MULTIPLE, AT(brake_release), 1, 100, false,
+      "Headroom at which a stopped tree goes on, as a multiple of the floor. More than 1, or it would be stopped again at once." },
+    { "Brake", "BrakeTimes", UMA_GUARD_KEY_COUNT, AT(brake_times), 1, 1000, false,
+      "Stops of one tree within BrakeWindow after which it is a victim: it grows again whenever it is let go." },
+    { "Brake", "BrakeWindow", UMA_GUARD_KEY_SECONDS, AT(brake_window), 1, DAY, false,
+      "The time over which those stops are counted." },
+
+    { "Warn", "Warn", UMA_GUARD_KEY_SWITCH, AT(warn), 0, 1, false,
+      "Tell a job that asked for it (umactl run --warn) before it is ended, so that it can save its state or shrink." },
+    { "Warn", "WarnGrace", UMA_GUARD_KEY_SECONDS, AT(warn_grace), 0, 3600, false,
+      "Time that a warned job has before SIGTERM, while it does not grow." },
+
+    { "Kill", "Terminate", UMA_GUARD_KEY_SWITCH, AT(terminate), 0, 1, false,
+      "End the victim with SIGTERM, where stopping did not help. With no, the guard stops and warns only, and a machine that needs more than that may still freeze." },
+    { "Kill", "Kill", UMA_GUARD_KEY_SWITCH, AT(kill), 0, 1, false,
+      "End it with SIGKILL, where SIGTERM did not help." },
+    { "Kill", "TermGrace", UMA_GUARD_KEY_SECONDS, AT(term_grace), 0, 600, false,
+      "Time between SIGTERM and SIGKILL. Less is waited where the hard floor is crossed." },
+    { "Kill", "ReleaseWait", UMA_GUARD_KEY_SECONDS, AT(release_wait), 1, 3600, false,
+      "Time to wait for the victim's memory to come back, as measured, before it is called unkillable. A driver gives memory back late: two to five seconds for 92 GB have been seen, and "
+      "minutes. There is no second victim before." },
+
+    { "Room", "Room", UMA_GUARD_KEY_SWITCH, AT(room), 0, 1, false,
+      "Have the helper take clean weight files out of the page cache and compact memory. CUDA allocates from what is free, not from what is available." },
+    { "Room", "RoomEvery", UMA_GUARD_KEY_SECONDS, AT(room_every), 0.1, 3600, false,
+      "Time between two such requests. Evicted files are read again by whoever needs them." },
+    { "Room", "FreeFloor", UMA_GUARD_KEY_SIZE, AT(free_floor), 16 * MIB, 16 * TIB, true,
+      "Free memory (MemFree) to keep. 0: as much as the floor." },
+
+    { "LastResort", "LastResort", UMA_GUARD_KEY_SWITCH, AT(last_resort), 0, 1, false,
+      "Where the victim cannot be killed and the machine stays below the hard floor: have the kernel kill (sysrq f), then restart the machine at once (sysrq b). Off: a restart without a sync "
+      "loses what was not written." },
+    { "LastResort", "LastResortAfter", UMA_GUARD_KEY_SECONDS, AT(last_resort_after), 5, DAY, false,
+      "Time below the hard floor with an unkillable victim before that." },
+
+    { "Victims", "Protect", UMA_GUARD_KEY_PATTERNS, AT(protect), 0, 0, false,
+      "Programs that are never stopped or ended, by their name as the kernel has it (at most 15 letters; * and ? stand for others), or unit:NAME for a systemd unit or control group. Several words "
+      "on a line, several lines; an empty one clears what was there before. The kernel's own threads, process 1, the shell of a login and the guard itself are protected whatever stands here." },
+    { "Victims", "Avoid", UMA_GUARD_KEY_PATTERNS, AT(avoid), 0, 0, false,
+      "Programs that are a victim only where nobody else is left." },
+    { "Victims", "Prefer", UMA_GUARD_KEY_PATTERNS, AT(prefer), 0, 0, false,
+      "Programs that are a victim before others of their size." },
+    { "Victims", "NoBrake", UMA_GUARD_KEY_PATTERNS, AT(no_brake), 0, 0, false,
+      "Programs that must not be stopped, because others take their silence for death. They are warned and ended instead." },
+
+    { "Guard", "DryRun", UMA_GUARD_KEY_SWITCH, AT(dry_run), 0, 1, false,
+      "Decide and write down, and do nothing. umactl guard history tells what would have been done." },
+};
+/* clang-format on */
+
+int uma_guard_key_find(const char *section, const char *name) {
+    for (int i = 0; i < UMA_GUARD_KEYS; i++)
+        if (strcmp(uma_guard_keys[i].section, section) == 0 && strcmp(uma_guard_keys[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+int uma_guard_section_find(const char *section) {
+    for (int i = 0; i < UMA_GUARD_KEYS; i++)
+        if (strcmp(uma_guard_keys[i].section, section) == 0)
+            return i;
+    return -1;
+}
+
+bool uma_guard_key_begins_section(unsigned i) {
+    return i == 0 || strcmp(uma_guard_keys[i].section, uma_guard_keys[i - 1].section) != 0;
+}
