@@ -3,6 +3,8 @@
  * decide.h - the guard's decision: history and policy in, action out. Pure: no system call, no clock, no allocation, nothing but its arguments; so that a recorded or generated history goes through the
  * same code as the live one. The state is what it decided before and what came of it, as the caller reports it.
  *
+ * A call adds nothing to the history: the caller adds `view->now` first. It needs about 100 KiB of stack.
+ *
  * One signal never decides alone. Danger takes a level (headroom below or about to reach the floor) and a movement that only unreclaimable memory explains, or a level and a stall. Page cache that fills
  * free memory, a load inside what a job declared, and a machine that has stood at a thin level for long are none.
  */
@@ -74,7 +76,8 @@ struct uma_guard_decision {
     uint32_t n_candidates;
     struct uma_guard_candidate candidates[UMA_GUARD_CANDIDATES];
     struct uma_guard_evidence evidence;
-    int64_t wake_ns;     /* look again after so long at the latest: 10 ms near the floor, 1 s far from it */
+    int64_t
+        wake_ns; /* look again after so long at the latest: 10 ms near the floor, 1 s far from it; 0: at once, when the table is there */
     bool want_processes; /* take a table of the processes before the next decision: one is needed, and this view had none fresh enough */
 };
 
@@ -87,6 +90,28 @@ struct uma_guard_braked {
     bool stopped;
     int64_t since, released; /* time of the stop, of the release */
     uint32_t times;          /* within the window */
+    uint32_t guessed;        /* 1: nobody's growth was measured, and it may be the one */
+    int64_t first;           /* the first stop of the window */
+    int64_t growth;          /* bytes that it had grown by when it was stopped */
+};
+
+enum { UMA_GUARD_PAST = 10, UMA_GUARD_PAST_TREES = 64, UMA_GUARD_GIVEN_UP = 8 };
+
+/* What the trees held at an earlier time: growth is measured over the fall, be it 100 ms or an hour long. */
+struct uma_guard_past_tree {
+    int32_t pid;
+    uint32_t gpu_known;
+    uint64_t start, anon, shmem, gpu; /* anon: with swap */
+};
+struct uma_guard_past {
+    int64_t time, gpu_time; /* of the table; of the driver's answer, 0: none */
+    uint64_t headroom, anon, shmem;
+    uint32_t n;
+    struct uma_guard_past_tree trees[UMA_GUARD_PAST_TREES]; /* the largest */
+};
+struct uma_guard_who {
+    int32_t pid;
+    uint64_t start;
 };
 
 /* What is under way. Zeroed at the start. Plain data: written to the state file, so that a guard that was killed goes on. */
@@ -100,6 +125,14 @@ struct uma_guard_state {
     bool victim_gone;                   /* reported by the caller: no process of its tree is left */
     bool unkillable;
     int64_t last_room, hard_since, last_resort;
+    int64_t danger_since; /* 0: none now */
+    int64_t brake_last;   /* the last stop */
+    uint64_t lowest;      /* headroom since TERM */
+    bool said;            /* NOBODY_TO_BRAKE was told, or UNKILLABLE */
+    uint32_t n_given_up;  /* who was killed in vain: not chosen again */
+    struct uma_guard_who given_up[UMA_GUARD_GIVEN_UP];
+    uint32_t n_past; /* oldest first */
+    struct uma_guard_past past[UMA_GUARD_PAST];
 };
 
 /* `state` is advanced as if the actions are done; what the caller could not do it says by uma_guard_failed(). */

@@ -63,6 +63,9 @@ enum uma_guard_process_flag {
     UMA_GUARD_EXITING = 1u << 6,  /* zombie, or killed and not gone */
     UMA_GUARD_DECLARED = 1u << 7, /* of a job that declared an envelope: `envelope` is its index */
     UMA_GUARD_WARNS = 1u << 8,    /* of a job that wants a warning (umactl run --warn) */
+    UMA_GUARD_HOLDS_GPU =
+        1u
+        << 9, /* has a GPU's device open (/dev/nvidiactl, /dev/kfd, /dev/dri/renderD128, /dev/dma_heap/system): may take driver memory before the driver is asked */
 };
 
 /* One process. Those whose parent is in the table too form a tree with it. */

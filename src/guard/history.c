@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard/history.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SECOND INT64_C(1000000000)
+
+/*
+ * Noise: on machines of 122 GiB, 107 MiB in 5 s on the mean and excursions of more than 1 GiB were recorded where nothing happened; 1/96 is 1.27 GiB there.
+ */
+uint64_t uma_guard_noise(uint64_t total) {
+    return total / 96;
+}
+
+/*
+ * A level is steady when it was kept within the noise for 30 s: longer than the loads and warm-up phases of servers pause (10 to 20 s between reading weights and taking the cache were seen), and short against the
+ * hours that a server then stays there.
+ */
+#define STEADY_AFTER (30 * SECOND)
+/* Above the level for so long: another level. A request that ends gives some memory back for seconds, and the next takes it again. */
+#define ABOVE_MOST (10 * SECOND)
+/* So many times the noise above it is no excursion: whoever held the memory has gone, and a fall from there is a new one. */
+enum { ABOVE_TIMES = 3 };
+/* The lists of the processors are read less often than the rest, and empty slowly (1,042 MiB were 787 MiB after 30 s): a value of two seconds ago is nearer to the truth than none. */
+#define LISTS_FRESH (2 * SECOND)
+/* The two clocks part by more than that only in a suspend; both are read within microseconds of each other. */
+#define SLEPT (SECOND / 10)
+
+static const struct uma_guard_reading *at(const struct uma_guard_history *h, uint32_t i) {
+    return &h->ring[(h->at + 2 * UMA_GUARD_HISTORY - 1 - i) % UMA_GUARD_HISTORY];
+}
+
+const struct uma_guard_reading *uma_guard_history_get(const struct uma_guard_history *h, uint32_t i) {
+    return i < h->n && i < UMA_GUARD_HISTORY ? at(h, i) : NULL;
+}
+
+uint64_t uma_guard_history_headroom(const struct uma_guard_history *h) {
+    const struct uma_guard_reading *r = uma_guard_history_get(h, 0);
+    if (!r)
+        return 0;
+    if (r->known & UMA_GUARD_KNOWS_LISTS)
+        return r->available + r->per_cpu;
+    return r->available + (h->lists_time != 0 && r->time - h->lists_time <= LISTS_FRESH ? h->lists : 0);
+}
+
+/* ---- the steady level ----------------------------------------------------------------------------------------- */
+
+static void level_begin(struct uma_guard_history *h, uint64_t headroom, int64_t time) {
+    h->low = h->high = headroom;
+    h->mean = (double)headroom;
+    h->level_since = time;
+}
+
+static void forget(struct uma_guard_history *h) {
+    h->steady = 0;
+    h->steady_since = h->above_since = h->level_since = 0; /* and another one is learned from here on */
+}
+
+/* Downwards at most half of what is left: a level of 1.5 GiB is not kept at 0.3. */
+static uint64_t steady_least(uint64_t steady, uint64_t noise) {
+    return steady - (noise < steady / 2 ? noise : steady / 2);
+}
+
+static void keep(struct uma_guard_history *h, uint64_t headroom, uint64_t noise, int64_t time) {
+    if (headroom < steady_least(h->steady, noise)) {
+        h->fell_from = h->steady;
+        forget(h);
+    } else if (headroom <= h->steady + noise) {
+        h->above_since = 0;
+    } else if (headroom > h->steady + ABOVE_TIMES * noise) {
+        forget(h);
+    } else if (h->above_since == 0) {
+        h->above_since = time;
+    } else if (time - h->above_since > ABOVE_MOST) {
+        forget(h);
+    }
+}
+
+static void learn(struct uma_guard_history *h, uint64_t headroom, uint64_t noise, int64_t time) {
+    if (h->level_since == 0)
+        level_begin(h, headroom, time);
+    h->low = headroom < h->low ? headroom : h->low;
+    h->high = headroom > h->high ? headroom : h->high;
+    uint64_t down = (uint64_t)h->mean - steady_least((uint64_t)h->mean, noise);
+    if (h->high - h->low > noise + down) {
+        level_begin(h, headroom, time);
+        return;
+    }
+    h->mean += ((double)headroom - h->mean) / 32; /* about the last 32 readings: an excursion moves it little */
+    if (h->steady == 0 && time - h->level_since >= STEADY_AFTER) {
+        h->steady = (uint64_t)h->mean;
+        h->steady_since = h->level_since;
+        h->fell_from = 0;
+    }
+}
+
+/* ---- adding --------------------------------------------------------------------------------------------------- */
+
+/* A reading that is not later than the one before it, or between which the machine slept. */
+static bool is_gap(const struct uma_guard_reading *before, const struct uma_guard_reading *now) {
+    int64_t slept = (now->boot - before->boot) - (now->time - before->time);
+    return now->time <= before->time || slept > SLEPT || slept < -SLEPT;
+}
+
+void uma_guard_history_add(struct uma_guard_history *h, const struct uma_guard_reading *reading) {
+    if (!(reading->known & UMA_GUARD_KNOWS_MEMINFO))
+        return; /* a failed read is a later next one, no more: the counters and levels do not need it */
+    const struct uma_guard_reading *before = uma_guard_history_get(h, 0);
+    bool backwards = before && reading->time <= before->time, gap = before && (reading->gap || is_gap(before, reading));
+    if (gap) { /* what was known of a level may hold no more */
+        h->n = 0;
+        h->level_since = 0;
+        if (backwards)
+            h->lists_time = 0;
+        if (h->above_since != 0)
+            h->above_since = reading->time;
+    }
+    h->ring[h->at] = *reading;
+    h->ring[h->at].gap = gap || reading->gap;
+    h->at = (h->at + 1) % UMA_GUARD_HISTORY;
+    h->n += h->n < UMA_GUARD_HISTORY;
+    if (reading->known & UMA_GUARD_KNOWS_LISTS) {
+        h->lists = reading->per_cpu;
+        h->lists_time = reading->time;
+    }
+    uint64_t headroom = uma_guard_history_headroom(h), noise = uma_guard_noise(reading->total);
+    if (h->steady)
+        keep(h, headroom, noise, reading->time);
+    learn(h, headroom, noise, reading->time);
+}
+
+/* ---- rates ---------------------------------------------------------------------------------------------------- */
+
+static double per_second(uint64_t then, uint64_t now, bool known, double seconds) {
+    return known && now >= then ? (double)(now - then) / seconds : NAN;
+}
+
+static void between(const struct uma_guard_reading *then, const struct uma_guard_reading *now, struct uma_guard_rates *r) {
+    double s = (double)r->span_ns / (double)SECOND;
+    uint32_t known = then->known & now->known;
+    bool lists = known & UMA_GUARD_KNOWS_LISTS, stat = known & UMA_GUARD_KNOWS_VMSTAT, psi = known & UMA_GUARD_KNOWS_PRESSURE;
+    double a = (double)then->available + (lists ? (double)then->per_cpu : 0),
+           b = (double)now->available + (lists ? (double)now->per_cpu : 0);
+    r->available = (b - a) / s;
+    r->free = ((double)now->free - (double)then->free) / s;
+    r->unreclaimable = ((double)now->total - b - ((double)then->total - a)) / s;
+    r->allocstall = per_second(then->allocstall, now->allocstall, stat, s);
+    r->compact_stall = per_second(then->compact_stall, now->compact_stall, stat, s);
+    r->direct_scan = per_second(then->pgscan_direct, now->pgscan_direct, stat, s);
+    r->swap_in = per_second(then->pswpin, now->pswpin, stat, s);
+    r->swap_out = per_second(then->pswpout, now->pswpout, stat, s);
+    r->refault = per_second(then->refault_file, now->refault_file, stat, s);
+    r->psi_some = per_second(then->psi_some, now->psi_some, psi, s) / (double)SECOND;
+    r->psi_full = per_second(then->psi_full, now->psi_full, psi, s) / (double)SECOND;
+}
+
+static void unknown(struct uma_guard_rates *r) {
+    *r = (struct uma_guard_rates){ .allocstall = NAN,
+                                   .compact_stall = NAN,
+                                   .direct_scan = NAN,
+                                   .swap_in = NAN,
+                                   .swap_out = NAN,
+                                   .refault = NAN,
+                                   .psi_some = NAN,
+                                   .psi_full = NAN };
+}
+
+void uma_guard_history_rates(const struct uma_guard_history *h, int64_t window_ns, struct uma_guard_rates *ret_rates) {
+    const struct uma_guard_reading *now = uma_guard_history_get(h, 0), *then = NULL;
+    unknown(ret_rates);
+    for (uint32_t i = 1; now && i < h->n && !at(h, i - 1)->gap; i++) {
+        const struct uma_guard_reading *r = at(h, i);
+        int64_t age = now->time - r->time;
+        /* the nearest to the window's length: one too old by less than the one before it is too young */
+        if (then && age > window_ns && age - window_ns > window_ns - ret_rates->span_ns && ret_rates->span_ns * 2 >= window_ns)
+            break;
+        then = r;
+        ret_rates->span_ns = age;
+        ret_rates->n = i + 1;
+        if (age >= window_ns)
+            break;
+    }
+    if (!then || ret_rates->span_ns <= 0 || ret_rates->span_ns * 2 < window_ns) {
+        unknown(ret_rates);
+        return;
+    }
+    ret_rates->known = true;
+    between(then, now, ret_rates);
+}
+
+void uma_guard_history_rates_since(const struct uma_guard_history *h, int64_t since, struct uma_guard_rates *ret_rates) {
+    const struct uma_guard_reading *now = uma_guard_history_get(h, 0), *then = NULL;
+    unknown(ret_rates);
+    for (uint32_t i = 1; now && i < h->n && !at(h, i - 1)->gap && at(h, i)->time >= since; i++) {
+        then = at(h, i);
+        ret_rates->span_ns = now->time - then->time;
+        ret_rates->n = i + 1;
+    }
+    if (!then || ret_rates->span_ns <= 0) {
+        unknown(ret_rates);
+        return;
+    }
+    ret_rates->known = true;
+    between(then, now, ret_rates);
+}
