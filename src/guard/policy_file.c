@@ -22,6 +22,7 @@ struct drop_in {
 struct load {
     const char *prefix;
     struct uma_guard_policy policy; /* so far */
+    struct uma_guard_notify notify;
     struct uma_guard_policy_sources *sources;
     uint32_t n_files;
     struct drop_in drop_ins[UMA_GUARD_POLICY_FILES];
@@ -98,7 +99,9 @@ static int load_file(struct load *load, const char *path, struct uma_error *err)
     if (load->sources)
         (void)snprintf(load->sources->files[load->n_files], UMA_GUARD_POLICY_PATH, "%.255s", path);
     load->n_files++;
-    struct uma_guard_policy_parser parser = { .name = path, .section = -1, .policy = &load->policy, .sources = load->sources };
+    struct uma_guard_policy_parser parser = {
+        .name = path, .section = -1, .policy = &load->policy, .notify = &load->notify, .sources = load->sources
+    };
     r = parse_fd(fd, &parser, err);
     return r < 0 ? r : 1;
 }
@@ -197,25 +200,39 @@ static int check_whole(const struct uma_guard_policy *policy, struct uma_error *
     return 0;
 }
 
+/* Into a zeroed `load`. */
+static int load_all(struct load *load, const char *file, struct uma_error *err) {
+    uma_guard_policy_default(&load->policy);
+    int r = file ? load_file(load, file, err) : load_standard(load, err);
+    if (r == 0 && file)
+        r = uma_error_set(err, ENOENT, "%.255s", file);
+    return r < 0 ? r : check_whole(&load->policy, err);
+}
+
 int uma_guard_policy_load_sources(const char *prefix, const char *file, struct uma_guard_policy *ret_policy,
                                   struct uma_guard_policy_sources *ret_sources, struct uma_error *err) {
     struct load load = { .prefix = prefix, .sources = ret_sources };
-    uma_guard_policy_default(&load.policy);
     if (ret_sources)
         memset(ret_sources, 0, sizeof(*ret_sources));
-    int r = file ? load_file(&load, file, err) : load_standard(&load, err);
-    if (r == 0 && file)
-        r = uma_error_set(err, ENOENT, "%.255s", file);
-    if (r >= 0)
-        r = check_whole(&load.policy, err);
+    int r = load_all(&load, file, err);
     if (r < 0)
         return r;
-    if (ret_sources)
+    if (ret_sources) {
         ret_sources->n_files = load.n_files;
+        ret_sources->notify = load.notify;
+    }
     *ret_policy = load.policy;
     return 0;
 }
 
 int uma_guard_policy_load(const char *prefix, const char *file, struct uma_guard_policy *ret_policy, struct uma_error *err) {
     return uma_guard_policy_load_sources(prefix, file, ret_policy, NULL, err);
+}
+
+int uma_guard_notify_load(const char *prefix, const char *file, struct uma_guard_notify *ret_notify, struct uma_error *err) {
+    struct load load = { .prefix = prefix };
+    int r = load_all(&load, file, err);
+    if (r >= 0)
+        *ret_notify = load.notify;
+    return r < 0 ? r : 0;
 }

@@ -24,6 +24,7 @@ struct uma_guard_policy_source {
 
 struct uma_guard_policy_sources {
     struct uma_guard_policy_source list[UMA_GUARD_KEYS]; /* by the index of policy_keys.h */
+    struct uma_guard_notify notify;                      /* what stands there for the helper */
     uint32_t n_files;
     char files[UMA_GUARD_POLICY_FILES + 1][UMA_GUARD_POLICY_PATH]; /* that were read, in that order */
 };
@@ -33,7 +34,9 @@ int uma_guard_policy_load(const char *prefix, const char *file, struct uma_guard
 /* The same, and who set what; ret_sources may be NULL. */
 int uma_guard_policy_load_sources(const char *prefix, const char *file, struct uma_guard_policy *ret_policy,
                                   struct uma_guard_policy_sources *ret_sources, struct uma_error *err);
-/* One file's text over a policy. Pure. */
+/* Section [Notify] of the same files, all or nothing as well: for the helper. */
+int uma_guard_notify_load(const char *prefix, const char *file, struct uma_guard_notify *ret_notify, struct uma_error *err);
+/* One file's text over a policy; [Notify] is checked, and not kept. Pure. */
 int uma_guard_policy_parse(const char *text, size_t length, const char *name, struct uma_guard_policy *policy, struct uma_error *err);
 
 /* The whole policy in the form of the file; what is printed reads back as the same policy. `reasons`: each key with its reason as a comment, and commented out where it has its default: share/guard.conf. */
@@ -44,5 +47,5 @@ void uma_guard_policy_print_key(const struct uma_guard_policy *policy, const str
                                 struct uma_text *into);
 /* The value alone: "4G", "0.5", "yes", "a b c". */
 void uma_guard_policy_print_value(const struct uma_guard_policy *policy, const struct uma_guard_key *key, struct uma_text *into);
-/* Is it the same in both? */
+/* Is it the same in both? A key of [Notify] is the default in every policy. */
 bool uma_guard_policy_same(const struct uma_guard_policy *a, const struct uma_guard_policy *b, const struct uma_guard_key *key);

@@ -49,8 +49,8 @@ static void list_keys(int section, char *into, size_t size) {
 
 /* ---- values ------------------------------------------------------------------------------------------------- */
 
-static void *member(struct uma_guard_policy *policy, const struct uma_guard_key *key) {
-    return (char *)policy + key->offset;
+static void *member(const struct uma_guard_policy_parser *parser, const struct uma_guard_key *key) {
+    return (key->of_notify ? (char *)parser->notify : (char *)parser->policy) + key->offset;
 }
 
 static int set_size(struct uma_guard_policy_parser *parser, const struct uma_guard_key *key, const char *value, struct uma_error *err) {
@@ -61,7 +61,7 @@ static int set_size(struct uma_guard_policy_parser *parser, const struct uma_gua
     if (!(key->automatic && bytes == 0) && ((double)bytes < key->least || (double)bytes > key->most))
         return wrong(parser, err, "%s: \"%.*s\" is out of range, expected %s%.0f MiB to %.0f GiB", key->name, SHOWN, value,
                      key->automatic ? "0 (by the machine's size) or " : "", key->least / 0x1p20, key->most / 0x1p30);
-    *(uint64_t *)member(parser->policy, key) = bytes;
+    *(uint64_t *)member(parser, key) = bytes;
     return 0;
 }
 
@@ -93,7 +93,7 @@ static int set_number(struct uma_guard_policy_parser *parser, const struct uma_g
         return wrong(parser, err, "%s: \"%.*s\" is out of range, expected %s to %s%s", key->name, SHOWN, value, least, most,
                      seconds ? " seconds" : "");
     }
-    *(double *)member(parser->policy, key) = number;
+    *(double *)member(parser, key) = number;
     return 0;
 }
 
@@ -103,7 +103,7 @@ static int set_count(struct uma_guard_policy_parser *parser, const struct uma_gu
         return wrong(parser, err, "%s: \"%.*s\" is not a whole number", key->name, SHOWN, value);
     if ((double)number < key->least || (double)number > key->most)
         return wrong(parser, err, "%s: \"%.*s\" is out of range, expected %.0f to %.0f", key->name, SHOWN, value, key->least, key->most);
-    *(uint32_t *)member(parser->policy, key) = (uint32_t)number;
+    *(uint32_t *)member(parser, key) = (uint32_t)number;
     return 0;
 }
 
@@ -111,7 +111,7 @@ static int set_switch(struct uma_guard_policy_parser *parser, const struct uma_g
     static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };
     for (size_t i = 0; i < ELEMENTS(words); i++)
         if (strcmp(value, words[i]) == 0) {
-            *(bool *)member(parser->policy, key) = i % 2 == 1;
+            *(bool *)member(parser, key) = i % 2 == 1;
             return 0;
         }
     return wrong(parser, err, "%s: \"%.*s\" is neither yes nor no", key->name, SHOWN, value);
@@ -120,7 +120,7 @@ static int set_switch(struct uma_guard_policy_parser *parser, const struct uma_g
 /* One word of a list. Letters beyond ASCII and blanks cannot be written: `?` stands for them. */
 static int add_pattern(struct uma_guard_policy_parser *parser, const struct uma_guard_key *key, const char *word, size_t length,
                        struct uma_error *err) {
-    struct uma_guard_patterns *patterns = member(parser->policy, key);
+    struct uma_guard_patterns *patterns = member(parser, key);
     if (*word == '#' || *word == ';')
         return wrong(parser, err, "%s: \"%.*s\": a comment has a line of its own", key->name, (int)MIN_OF(length, (size_t)SHOWN), word);
     if (length >= UMA_GUARD_PATTERN_MAX)
@@ -144,7 +144,7 @@ static int add_pattern(struct uma_guard_policy_parser *parser, const struct uma_
 
 static int add_patterns(struct uma_guard_policy_parser *parser, const struct uma_guard_key *key, const char *value, struct uma_error *err) {
     if (!*value)
-        memset(member(parser->policy, key), 0, sizeof(struct uma_guard_patterns));
+        memset(member(parser, key), 0, sizeof(struct uma_guard_patterns));
     for (const char *word = value; *word;) {
         size_t length = strcspn(word, " \t\r");
         int r = length ? add_pattern(parser, key, word, length, err) : 0;
@@ -152,6 +152,20 @@ static int add_patterns(struct uma_guard_policy_parser *parser, const struct uma
             return r;
         word += length + (length == 0);
     }
+    return 0;
+}
+
+static int set_text(struct uma_guard_policy_parser *parser, const struct uma_guard_key *key, const char *value, struct uma_error *err) {
+    bool command = key->kind == UMA_GUARD_KEY_COMMAND;
+    if (command && !uma_guard_notify_command_fine(value))
+        return wrong(parser, err, "%s: \"%.*s\" is not the absolute path of a program, of plain letters without blanks and quotes",
+                     key->name, SHOWN, value);
+    if (!command && !uma_guard_notify_webhook_fine(value)) /* not repeated: it may be a secret with one wrong letter */
+        return wrong(parser, err, "%s: not an address that begins with http:// or https://, of plain letters without blanks and quotes",
+                     key->name);
+    char *into = member(parser, key);
+    memset(into, 0, UMA_GUARD_NOTIFY_MAX);
+    memcpy(into, value, strnlen(value, UMA_GUARD_NOTIFY_MAX - 1)); /* a line is no longer */
     return 0;
 }
 
@@ -169,6 +183,9 @@ static int set_value(struct uma_guard_policy_parser *parser, int i, const char *
         return set_switch(parser, key, value, err);
     case UMA_GUARD_KEY_PATTERNS:
         return add_patterns(parser, key, value, err);
+    case UMA_GUARD_KEY_COMMAND:
+    case UMA_GUARD_KEY_URL:
+        return set_text(parser, key, value, err);
     }
     return -EINVAL;
 }
@@ -232,7 +249,8 @@ int uma_guard_policy_parse_line(struct uma_guard_policy_parser *parser, const ch
 
 int uma_guard_policy_parse(const char *text, size_t length, const char *name, struct uma_guard_policy *policy, struct uma_error *err) {
     struct uma_guard_policy changed = *policy;
-    struct uma_guard_policy_parser parser = { .name = name, .section = -1, .policy = &changed };
+    struct uma_guard_notify notify; /* only checked */
+    struct uma_guard_policy_parser parser = { .name = name, .section = -1, .policy = &changed, .notify = &notify };
     if (length > UMA_GUARD_POLICY_BYTES)
         return uma_error_text(err, EFBIG, "%.255s: more than %d bytes", name, UMA_GUARD_POLICY_BYTES);
     for (size_t at = 0; at < length;) {

@@ -11,6 +11,7 @@ struct uma_guard_policy_parser {
     uint32_t line;    /* of the last line handed over */
     int section;      /* index of its first key; -1: none yet */
     struct uma_guard_policy *policy;
+    struct uma_guard_notify *notify;
     struct uma_guard_policy_sources *sources; /* NULL: not asked for */
 };
 

@@ -8,8 +8,10 @@
 
 enum { WIDTH = 100 }; /* columns of what is printed: a terminal's width with some room for a quotation of it */
 
+/* A policy has nothing of [Notify]: there it is the default, which is nothing. */
 static const void *member(const struct uma_guard_policy *policy, const struct uma_guard_key *key) {
-    return (const char *)policy + key->offset;
+    static const struct uma_guard_notify nobody;
+    return (key->of_notify ? (const char *)&nobody : (const char *)policy) + key->offset;
 }
 
 bool uma_guard_policy_same(const struct uma_guard_policy *a, const struct uma_guard_policy *b, const struct uma_guard_key *key) {
@@ -19,6 +21,8 @@ bool uma_guard_policy_same(const struct uma_guard_policy *a, const struct uma_gu
                                     [UMA_GUARD_KEY_COUNT] = sizeof(uint32_t),
                                     [UMA_GUARD_KEY_SWITCH] = sizeof(bool) };
     const void *of_a = member(a, key), *of_b = member(b, key);
+    if (key->of_notify)
+        return true;
     if (key->kind != UMA_GUARD_KEY_PATTERNS)
         return memcmp(of_a, of_b, sizes[key->kind]) == 0;
     const struct uma_guard_patterns *one = of_a, *other = of_b;
@@ -72,6 +76,9 @@ void uma_guard_policy_print_value(const struct uma_guard_policy *policy, const s
     case UMA_GUARD_KEY_PATTERNS:
         for (uint32_t i = 0; i < patterns->n && i < UMA_GUARD_PATTERNS; i++)
             uma_text_printf(into, "%s%.*s", i ? " " : "", UMA_GUARD_PATTERN_MAX, patterns->list[i]);
+        break;
+    case UMA_GUARD_KEY_COMMAND:
+    case UMA_GUARD_KEY_URL:
         break;
     }
 }
@@ -138,6 +145,8 @@ void uma_guard_policy_print(const struct uma_guard_policy *policy, bool reasons,
         uma_text_append(into, opening);
     for (unsigned i = 0; i < UMA_GUARD_KEYS; i++) {
         const struct uma_guard_key *key = &uma_guard_keys[i];
+        if (key->of_notify && !reasons)
+            continue;
         if (uma_guard_key_begins_section(i))
             uma_text_printf(into, "%s[%s]\n", i ? "\n" : "", key->section);
         if (reasons)

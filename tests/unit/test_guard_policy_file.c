@@ -37,9 +37,10 @@ static void table(void **state) {
         const struct uma_guard_key *key = &uma_guard_keys[i];
         assert_int_equal(uma_guard_key_find(key->section, key->name), (int)i);
         assert_true(strlen(key->reason) > 20 && key->reason[strlen(key->reason) - 1] == '.');
-        assert_true(key->least <= key->most && key->offset < sizeof(struct uma_guard_policy));
+        assert_true(key->least <= key->most &&
+                    key->offset < (key->of_notify ? sizeof(struct uma_guard_notify) : sizeof(struct uma_guard_policy)));
         for (unsigned k = i + 1; k < UMA_GUARD_KEYS; k++) {
-            assert_true(uma_guard_keys[k].offset != key->offset);
+            assert_true(uma_guard_keys[k].of_notify != key->of_notify || uma_guard_keys[k].offset != key->offset);
             assert_true(strcmp(uma_guard_keys[k].name, key->name) != 0);
         }
     }
@@ -121,7 +122,7 @@ static const struct {
     { "[Floor]\nFlor=4G\n", "guard.conf:2: ", "unknown key \"Flor\" in [Floor], expected one of Floor, HardFloor, Horizon" },
     { "[Floor]\nfloor=4G\n", "guard.conf:2: ", "unknown key \"floor\"" },
     { "\n\n[Flor]\n", "guard.conf:3: ",
-      "unknown section [Flor], expected one of [Floor], [Brake], [Warn], [Kill], [Room], [LastResort], [Victims], [Guard]" },
+      "unknown section [Flor], expected one of [Floor], [Brake], [Warn], [Kill], [Room], [LastResort], [Victims], [Guard], [Notify]" },
     { "[Brake]\nFloor=4G\n", "guard.conf:2: ", "unknown key \"Floor\" in [Brake]" },
     { "Floor=4G\n", "guard.conf:1: ", "before any section" },
     { "[Floor\n", "guard.conf:1: ", "a section ends with \"]\"" },
@@ -392,6 +393,32 @@ static void long_file(void **state) {
     folder_drop(&machine, "etc");
 }
 
+/* What only the helper keeps is checked for everybody. */
+static void notify(void **state) {
+    (void)state;
+    struct uma_guard_policy policy, expected = defaults();
+    struct uma_guard_notify notify = { .desktop = true };
+    struct uma_error err = { 0 };
+    put("etc/umactl/guard.conf", "[Notify]\nCommand=/usr/local/bin/tell-me\nWebhook=https://example.org/hook?key=secret\nDesktop=yes\n");
+    assert_int_equal(uma_guard_notify_load(machine.path, NULL, &notify, &err), 0);
+    assert_string_equal(notify.command, "/usr/local/bin/tell-me");
+    assert_string_equal(notify.webhook, "https://example.org/hook?key=secret");
+    assert_true(notify.desktop);
+    assert_int_equal(uma_guard_policy_load(machine.path, NULL, &policy, &err), 0);
+    assert_true(same(&policy, &expected));
+    put("etc/umactl/guard.conf.d/2.conf", "[Notify]\nCommand=\nWebhook=\nDesktop=no\n");
+    assert_int_equal(uma_guard_notify_load(machine.path, NULL, &notify, &err), 0);
+    assert_true(!notify.command[0] && !notify.webhook[0] && !notify.desktop);
+    put("etc/umactl/guard.conf.d/2.conf", "[Notify]\nCommand=tell-me --loud\n");
+    assert_int_equal(uma_guard_policy_load(machine.path, NULL, &policy, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "2.conf:2: Command: \"tell-me --loud\" is not the absolute path"));
+    put("etc/umactl/guard.conf.d/2.conf", "[Notify]\nWebhook=ftp://example.org/secret\n");
+    assert_int_equal(uma_guard_notify_load(machine.path, NULL, &notify, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "2.conf:2: Webhook: not an address"));
+    assert_null(strstr(err.text, "secret"));
+    folder_drop(&machine, "etc");
+}
+
 static void too_many_files(void **state) {
     (void)state;
     struct uma_guard_policy policy;
@@ -457,6 +484,7 @@ int main(void) {
         cmocka_unit_test(order_of_files),
         cmocka_unit_test(broken_drop_in),
         cmocka_unit_test(long_file),
+        cmocka_unit_test(notify),
         cmocka_unit_test(too_many_files),
         cmocka_unit_test(odd_files),
         cmocka_unit_test(files_of_others),
