@@ -2,6 +2,9 @@
 /*
  * gpu_file.h - GPU bytes per process, from the guard's helper to the guard through a shared file (/run/umactl-guard/gpu): the helper asks the driver by way of the probe process, which may hang, and the
  * guard reads what stands there with its age, and never waits. A sequence lock: the writer makes `sequence` odd, writes, makes it even; the reader copies and compares. A file of another size, magic or owner is no file.
+ * The owner is root or the reader's own user, and nobody else may write: the file is mapped, and who could cut it short could end its readers.
+ *
+ * How the two agree without a data race: all after `sequence` is moved in relaxed atomic words, never by memcpy(3) (gpu_file.c).
  */
 #pragma once
 
@@ -38,10 +41,12 @@ struct uma_guard_gpu { /* the reader's copy */
 };
 
 struct uma_guard_gpu_reader {
-    const struct uma_guard_gpu_shared *shared;
+    const struct uma_guard_gpu_shared *shared; /* NULL: no file yet */
     int fd;
+    const char *path; /* the caller's, kept */
+    int64_t tried;    /* when it was last looked for */
 };
-/* Never fails: without a file nothing is known, and it is tried again by uma_guard_gpu_reopen(). */
+/* Never fails: without a file nothing is known, and uma_guard_gpu_read() looks for it again, at most once a second; so it does for a file that another writer put in its place. */
 void uma_guard_gpu_reader_open(struct uma_guard_gpu_reader *reader, const char *path);
 void uma_guard_gpu_reader_close(struct uma_guard_gpu_reader *reader);
 /* A consistent copy; false: there is none (no file, or the writer died in the middle): *ret_gpu.known is false. Bounded: a few tries. */
@@ -51,9 +56,13 @@ struct uma_guard_gpu_writer {
     struct uma_guard_gpu_shared *shared;
     int fd;
 };
-int uma_guard_gpu_writer_open(struct uma_guard_gpu_writer *writer, const char *path); /* makes it, mode 0644; -errno */
+/*
+ * Takes over the file that is there, when it is one of ours and no other writer holds it (its readers go on with it), and makes a new one in its place otherwise, mode 0644, so that a writer that hangs is in
+ * nobody's way. -errno.
+ */
+int uma_guard_gpu_writer_open(struct uma_guard_gpu_writer *writer, const char *path);
 void uma_guard_gpu_writer_close(struct uma_guard_gpu_writer *writer);
 void uma_guard_gpu_asked(struct uma_guard_gpu_writer *writer, int64_t now);
-/* `list` of `n` (the largest are kept), answering the question of `asked`. */
+/* `list` of `n` (the largest are kept, in no order), answering the question of `asked`. */
 void uma_guard_gpu_write(struct uma_guard_gpu_writer *writer, const struct uma_guard_gpu_entry *list, size_t n, uint64_t total,
                          int64_t asked);

@@ -36,7 +36,7 @@ struct uma_guard_reading {
     uint32_t known;
     uint32_t gap; /* 1: the one before is not its neighbour (a suspend, a stop of the guard, a failed read): no rate is taken across it */
     uint64_t total, free,
-        available;    /* MemTotal, MemFree, MemAvailable (less CmaFree - CmaTotal where a kernel says it has more of it than there is) */
+        available;    /* MemTotal, MemFree, MemAvailable (less CmaFree where that is more than CmaTotal: it is lost, account/ledger.c) */
     uint64_t per_cpu; /* pages in the lists of the processors (sum of `count:` of /proc/zoneinfo), which neither of the two counts */
     uint64_t anon, shmem, cache, dirty; /* AnonPages, Shmem, Buffers + Cached - Shmem, Dirty + Writeback */
     uint64_t swap_total, swap_free;
