@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "folder.h"
 #include "test.h"
+
+#include "folder.h"
 
 static void path_in(const struct folder *f, char path[256]) {
     (void)snprintf(path, 256, "%s/gpu", f->path);

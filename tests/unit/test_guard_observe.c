@@ -6,8 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "folder.h"
 #include "test.h"
+
+#include "folder.h"
 
 static struct uma_guard_observer observer; /* 64 KiB */
 
