@@ -45,7 +45,7 @@ static bool matches_cut(const char *pattern, const char *name, size_t length) {
     return uma_guard_pattern_matches(seen, name, length);
 }
 
-bool uma_guard_names_have(const struct uma_guard_patterns *patterns, const char name[UMA_GUARD_NAME_MAX]) {
+bool uma_guard_names_have(const struct uma_guard_patterns *patterns, const char *name) {
     size_t length = strnlen(name, UMA_GUARD_NAME_MAX);
     for (uint32_t i = 0; i < MIN_OF(patterns->n, (uint32_t)UMA_GUARD_PATTERNS); i++) {
         const char *pattern = patterns->list[i];
@@ -75,7 +75,7 @@ bool uma_guard_units_have(const struct uma_guard_patterns *patterns, const char 
     return false;
 }
 
-bool uma_guard_is_shell(const char name[UMA_GUARD_NAME_MAX]) {
+bool uma_guard_is_shell(const char *name) {
     static const char shells[][8] = { "bash", "sh",   "zsh", "fish", "dash",  "ash",    "ksh",  "ksh93",
                                       "mksh", "tcsh", "csh", "nu",   "xonsh", "elvish", "pwsh", "rbash" };
     for (size_t i = 0; i < ELEMENTS(shells); i++)
