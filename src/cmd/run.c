@@ -35,6 +35,8 @@ static const char usage[] =
     "      --floor N            what stays available to the machine (implies --valve; default: a thirty-second of it, 0.5 to 4 GiB)\n"
     "      --report HOW         what cuMemGetInfo and NVML say to the job: what it may still take (pool), what the driver says (raw), or pool\n"
     "                           where the GPU's memory is the machine's (auto, the default)\n"
+    "      --warn WHAT          before a guard (uma-guard) ends the job, tell it: a signal that it catches (USR1), or a file (./save-now) that is\n"
+    "                           created or written; may be given twice, one of each\n"
     "      --end-left-behind    end processes that the job leaves behind: SIGTERM, 5 s later SIGKILL\n"
     "      --root DIR           read the machine from a folder (also UMACTL_ROOT); the job is real, and so are its own figures\n"
     "      --version            print the version\n"
@@ -62,6 +64,7 @@ enum {
     OPTION_LIMIT,
     OPTION_FLOOR,
     OPTION_REPORT,
+    OPTION_WARN,
     OPTION_JSON,
     OPTION_FROM
 };
@@ -126,6 +129,8 @@ static int read_value(int option, struct uma_job_options *o, struct uma_error *e
         return uma_parse_size(optarg, &o->valve.floor, err);
     case OPTION_REPORT:
         return uma_job_valve_report_parse(optarg, &o->valve.report, err);
+    case OPTION_WARN:
+        return uma_job_warn_parse(optarg, &o->warn, err);
     default:
         return 0;
     }
@@ -151,6 +156,7 @@ static const struct option options[] = {
     { "limit", required_argument, NULL, OPTION_LIMIT },
     { "floor", required_argument, NULL, OPTION_FLOOR },
     { "report", required_argument, NULL, OPTION_REPORT },
+    { "warn", required_argument, NULL, OPTION_WARN },
     { "root", required_argument, NULL, UMA_OPTION_ROOT },
     { "json", no_argument, NULL, OPTION_JSON },
     { "from", required_argument, NULL, OPTION_FROM },
@@ -169,7 +175,7 @@ enum { GO_ON = -1 }; /* no exit status */
 
 /* Names that are empty would be files and records of no name. */
 static bool empty(int option) {
-    return (option == OPTION_NAME || option == OPTION_CSV) && !optarg[0];
+    return (option == OPTION_NAME || option == OPTION_CSV || option == OPTION_WARN) && !optarg[0];
 }
 
 static int wrong_value(int option, const char *why) {
@@ -258,6 +264,7 @@ static bool asks_valve(const struct uma_job_options *o) {
 /* What does not go together. GO_ON, or the exit status. */
 static int check_line(const struct command_line *line, bool has_job) {
     const struct uma_job_options *o = &line->job;
+    struct uma_error err = { 0 };
     if (!has_job)
         return mistake("which job? umactl run [OPTION...] -- JOB [ARGUMENT...]", "");
     if (o->has_wait && o->need.validity != UMA_KNOWN)
@@ -268,6 +275,8 @@ static int check_line(const struct command_line *line, bool has_job) {
         return mistake("--window-helper needs --load-window or --keep-free: without them nothing is evicted", "");
     if (o->valve.when == UMA_JOB_VALVE_NEVER && (o->valve.has_floor || o->valve.report))
         return mistake("--floor and --report are the valve's: with --no-valve nothing holds them", "");
+    if (o->warn.file && uma_job_warn_file_check(o->warn.file, &err) < 0)
+        return wrong_value(OPTION_WARN, err.text);
     return GO_ON;
 }
 

@@ -118,6 +118,12 @@ static ssize_t read_of(int32_t pid, const char *what, char *buffer, size_t size)
     return fd < 0 ? -errno : pread(fd, buffer, size, 0);
 }
 
+bool uma_guard_signal_awaited_by(int32_t pid, int signo) {
+    char status[STATUS_TEXT];
+    ssize_t n = read_of(pid, "status", status, sizeof(status));
+    return n > 0 && uma_guard_signal_awaited(status, (size_t)n, signo);
+}
+
 /* The 22nd field; names may hold anything, so the fields are counted from the last ')'. 0: unknown. */
 static uint64_t start_of(int32_t pid) {
     char text[STAT_TEXT];
@@ -135,7 +141,6 @@ static uint64_t start_of(int32_t pid) {
 }
 
 int uma_guard_signal_if_awaited(int32_t pid, uint64_t start, int signo) {
-    char status[STATUS_TEXT];
     if (pid <= 0)
         return -ESRCH;
     _cleanup_close_ int process = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -144,10 +149,7 @@ int uma_guard_signal_if_awaited(int32_t pid, uint64_t start, int signo) {
     /* after the process is held: what is read now is of it, or of nobody whom the signal reaches */
     if (start == 0 || start_of(pid) != start)
         return -ESRCH;
-    ssize_t n = read_of(pid, "status", status, sizeof(status));
-    if (n <= 0)
-        return -ESRCH;
-    if (!uma_guard_signal_awaited(status, (size_t)n, signo))
+    if (!uma_guard_signal_awaited_by(pid, signo))
         return -ENOTSUP;
     return syscall(SYS_pidfd_send_signal, process, signo, NULL, 0) < 0 ? -errno : 0;
 }

@@ -53,6 +53,9 @@ int uma_guard_signal_if_awaited(int32_t pid, uint64_t start, int signo);
 /* Does /proc/PID/status say that its first thread blocks the signal, or that it catches it? One that sits in sigwait(3) just now blocks nothing there, and is taken for one that would be ended. Pure. */
 bool uma_guard_signal_awaited(const char *status, size_t length, int signo);
 
+/* That question about a running process. */
+bool uma_guard_signal_awaited_by(int32_t pid, int signo);
+
 /* ---- the job's side ----------------------------------------------------------------------------------------------- */
 
 /* This process's mark, kept for as long as the descriptor is held (a lock on it tells others that its owner lives). Removes marks of this user whose owners are gone. */

@@ -241,11 +241,13 @@ static void watch_and_finish(struct uma_job *job) {
     job->sync = uma_log_sync_start(logs, ELEMENTS(logs));
     uma_load_window_start(job->load, job->launched.pid);
     uma_job_valve_start(job->valve);
+    uma_job_warn_begin(job);
     (void)snprintf(detail, sizeof(detail), "pid %d", (int)job->launched.pid);
     uma_watch_event(&job->watch, "job_start", detail);
     uma_watch_save(&job->watch, true);
     if (uma_job_supervise(job, &err) < 0)
         uma_job_tell("%s; the job ran without samples", err.text);
+    uma_job_warn_end(job);
     job->claim = uma_claim_close(job->claim); /* what it leaves behind it has taken already */
     uma_job_finish(job);
 }
@@ -266,6 +268,7 @@ static void cleanup(struct uma_job *job) {
     uma_run_folder_close(&job->folder);
     uma_terminal_close(&job->terminal);
     job->claim = uma_claim_close(job->claim);
+    uma_job_warn_end(job);
     uma_claims_done(&job->claims);
     uma_account_done(&job->account);
     uma_snapshot_done(&job->before);
@@ -293,15 +296,15 @@ int uma_job_run(const struct uma_job_options *options) {
         return UMA_JOB_FAILED;
     }
     job->options = options;
-    job->signals.fd = job->scope.dir_fd = job->scope.procs_fd = job->terminal.fd = -1;
+    job->warn_made.fd = job->signals.fd = job->scope.dir_fd = job->scope.procs_fd = job->terminal.fd = -1;
     job->folder.dir_fd = job->folder.events_fd = -1;
     job->sample_seconds = MIN_OF(SAMPLE_SECONDS, options->interval);
     describe(job, cwd, sizeof(cwd));
     job->watch.run = &job->run;
     job->watch.folder = &job->folder;
     int status = UMA_JOB_FAILED;
-    if (uma_signals_take(&job->signals, &err) < 0 || uma_observer_open(&options->observe, &job->observer, &err) < 0 ||
-        uma_snapshot_init(&job->before) < 0) {
+    if (uma_signals_take(&job->signals, &err) < 0 || uma_job_warn_take(job, &err) < 0 ||
+        uma_observer_open(&options->observe, &job->observer, &err) < 0 || uma_snapshot_init(&job->before) < 0) {
         uma_job_tell("%s", err.text[0] ? err.text : "out of memory");
     } else if ((status = open_logs(job)) == 0 && (status = uma_job_gate(job)) == 0) {
         describe_machine(job);

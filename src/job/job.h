@@ -10,6 +10,7 @@
 #include "job/launch.h"
 #include "job/load_window.h"
 #include "job/valve.h"
+#include "job/warn.h"
 #include "job/watch.h"
 #include "record/log_sync.h"
 
@@ -34,6 +35,7 @@ struct uma_job_options {
     uint64_t load_window, keep_free; /* bytes, 0: not asked for */
     enum uma_window_helper_when window_helper;
     struct uma_job_valve_options valve;
+    struct uma_job_warn_options warn;
     struct uma_observe_options observe;
 };
 
@@ -70,6 +72,7 @@ struct uma_job {
     struct uma_claims claims; /* of the running jobs, as they were before the machine was read */
     struct uma_claim *claim;  /* this job's; NULL: none */
     bool passed_over_told;
+    struct uma_guard_warn_made warn_made;
     /* how the job ended */
     bool ended;
     int wait_status;

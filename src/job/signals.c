@@ -18,13 +18,17 @@ bool uma_signal_forwarded(int signo) {
     return false;
 }
 
+static void taken(sigset_t *ret_mask) {
+    (void)sigemptyset(ret_mask);
+    for (size_t i = 0; i < ELEMENTS(forwarded); i++)
+        (void)sigaddset(ret_mask, forwarded[i]);
+    (void)sigaddset(ret_mask, SIGCHLD);
+}
+
 int uma_signals_take(struct uma_signals *ret_signals, struct uma_error *err) {
     struct uma_signals signals = { .fd = -1 };
     sigset_t mask;
-    (void)sigemptyset(&mask);
-    for (size_t i = 0; i < ELEMENTS(forwarded); i++)
-        (void)sigaddset(&mask, forwarded[i]);
-    (void)sigaddset(&mask, SIGCHLD);
+    taken(&mask);
     for (size_t i = 0; i < UMA_SIGNALS_KEPT; i++) {
         struct sigaction action = { .sa_handler = kept[i] == SIGCHLD ? SIG_DFL : SIG_IGN };
         if (sigaction(kept[i], &action, &signals.inherited[i]) < 0)
@@ -36,6 +40,15 @@ int uma_signals_take(struct uma_signals *ret_signals, struct uma_error *err) {
     if (signals.fd < 0)
         return uma_error_set(err, errno, "signalfd");
     *ret_signals = signals;
+    return 0;
+}
+
+int uma_signals_add(struct uma_signals *signals, int signo, struct uma_error *err) {
+    sigset_t mask;
+    taken(&mask);
+    (void)sigaddset(&mask, signo);
+    if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0 || signalfd(signals->fd, &mask, 0) < 0)
+        return uma_error_set(err, errno, "taking signal %d", signo);
     return 0;
 }
 

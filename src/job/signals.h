@@ -21,6 +21,8 @@ struct uma_signals {
 
 /* Block what is forwarded and open the signalfd. Call before any thread or child. */
 int uma_signals_take(struct uma_signals *ret_signals, struct uma_error *err);
+/* One more that is taken through it. Before any thread or child, too; the job has it as umactl inherited it. */
+int uma_signals_add(struct uma_signals *signals, int signo, struct uma_error *err);
 /* In the child, before exec: mask and dispositions as umactl inherited them. Async-signal-safe. */
 void uma_signals_restore(const struct uma_signals *signals);
 /* True for signals that go on to the job: all that umactl takes but SIGCHLD. */

@@ -65,6 +65,8 @@ static void on_signal(struct uma_job *job, const struct signalfd_siginfo *info) 
         continue_job(job);
     else if (uma_signal_forwarded(signo))
         to_job(job, signo);
+    else if (signo == uma_guard_warn_signal())
+        uma_job_warn(job);
 }
 
 static void check_job(struct uma_job *job) {
