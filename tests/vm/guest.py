@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import time
 
+import ssh
 from initramfs import Archive
 from kernel_packages import Missing
 
@@ -49,6 +50,7 @@ class Outcome:
         self.boot_seconds = self.wall_seconds = 0.0
         self.kernel_release = ""
         self.module_log = ""
+        self.visitor = None  # ssh.Visitor
 
     def results(self, name):
         return [text.partition(" ")[2] for _, marker, text in self.lines if marker == "result" and text.partition(" ")[0] == name]
@@ -126,13 +128,14 @@ def _kernel_modules(kernel, names):
     return order
 
 
-def _pack(scenario, kernel, module, programs, variables, path):
+def _pack(scenario, kernel, module, programs, variables, server, path):
     archive = Archive()
     for folder in ("/bin", "/sbin", "/dev", "/proc", "/sys", "/tmp", "/disk", "/run", "/root", "/etc", "/modules"):
         archive.folder(folder)
     archive.character_device("/dev/console", 5, 1)
     archive.character_device("/dev/null", 1, 3)
-    archive.file("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n", 0o644)
+    archive.file("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+                 b"sshd:x:100:65534::/run/sshd:/bin/false\n", 0o644)
     archive.file("/etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644)
     archive.program("/bin/busybox", find_busybox())
     for name, place in (("init", "/init"), ("lib.sh", "/lib.sh"), ("job", "/bin/job")):
@@ -145,6 +148,9 @@ def _pack(scenario, kernel, module, programs, variables, path):
     wanted = list(scenario.modules)
     if scenario.disk:
         wanted.append("virtio_blk")
+    if server:
+        wanted.append("virtio_net")
+        server.pack(archive)
     order = _kernel_modules(kernel, wanted)
     with open(module, "rb") as file:
         archive.file(f"/{MODULE}.ko", file.read())
@@ -176,7 +182,7 @@ def _dies_with_us():
 ACCELERATOR = "tcg,thread=single"
 
 
-def _command(scenario, kernel, initrd, disk, report):
+def _command(scenario, kernel, initrd, disk, server, report):
     command = [find_emulator(), "-M", "q35", "-accel", ACCELERATOR, "-cpu", "max", "-smp", str(scenario.processors),
                "-m", f"{scenario.memory >> 20}M", "-kernel", kernel.image, "-initrd", initrd,
                "-append", f"console=ttyS0 quiet panic=-1 psi=1 {scenario.kernel_options}".strip(),
@@ -184,13 +190,14 @@ def _command(scenario, kernel, initrd, disk, report):
     if disk:
         slow = "".join(f",throttling.bps-{way}={rate}" for way, rate in (("read", scenario.disk_rate), ("write", scenario.disk_write_rate)) if rate)
         command += ["-drive", f"file={disk},format=raw,if=none,id=disk,cache=unsafe{slow}", "-device", "virtio-blk-pci,drive=disk"]
-    return command
+    return command + (server.options() if server else [])
 
 
 class _Reader:
     """Takes the two serial lines apart as they come."""
 
-    def __init__(self, outcome, on_line):
+    def __init__(self, outcome, on_line, visitor=None):
+        self.visitor = visitor
         self.outcome, self.on_line, self.rest, self.console, self.report_bytes, self.first = outcome, on_line, b"", bytearray(), 0, None
 
     def take_console(self, data):
@@ -219,6 +226,10 @@ class _Reader:
             self.outcome.status = int(text) if text.isdigit() else 1
             return
         self.outcome.lines.append((time.monotonic() - self.first if self.first else None, marker, text))
+        if self.visitor and (marker, text) == ("result", "ssh begin"):
+            self.visitor.start()
+        elif self.visitor and (marker, text) == ("result", "ssh end"):
+            self.visitor.stop()
         self.on_line(marker, text)
 
 
@@ -229,18 +240,21 @@ def boot(scenario, kernel, programs, variables=(), on_line=lambda marker, text: 
     module, outcome.module_log = kernel.build_module(os.path.join(HERE, "module"), MODULE)
     with tempfile.TemporaryDirectory(prefix="umactl-vm-") as folder:
         initrd, disk = os.path.join(folder, "initrd"), None
-        _pack(scenario, kernel, module, programs, variables, initrd)
+        server = ssh.Server(folder) if scenario.ssh else None
+        outcome.visitor = visitor = ssh.Visitor(server)
+        _pack(scenario, kernel, module, programs, variables, server, initrd)
         if scenario.disk:
             disk = os.path.join(folder, "disk")
             _disk(scenario.disk, disk)
         ours, theirs = os.pipe()
-        reader, start = _Reader(outcome, on_line), time.monotonic()
-        process = subprocess.Popen(_command(scenario, kernel, initrd, disk, theirs), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        reader, start = _Reader(outcome, on_line, visitor), time.monotonic()
+        process = subprocess.Popen(_command(scenario, kernel, initrd, disk, server, theirs), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, pass_fds=[theirs], preexec_fn=_dies_with_us)
         try:
             os.close(theirs)
             _follow(process, ours, reader, scenario, start)
         finally:
+            visitor.stop()
             process.kill()
             process.wait()
             process.stdout.close()

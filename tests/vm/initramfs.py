@@ -6,6 +6,9 @@ import stat
 import subprocess
 
 
+LIBRARY_PLACES = ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib", "/lib")
+
+
 class Archive:
     def __init__(self):
         self._parts, self._names, self._inode = [], set(), 1
@@ -34,20 +37,21 @@ class Archive:
         self.folder(os.path.dirname(path.strip("/")))
         self._entry(path.strip("/"), stat.S_IFCHR | 0o600, device=(major, minor))
 
-    def program(self, path, host_path):
-        """A program or library and the libraries that it is linked with, each at the place where this machine has it."""
+    def program(self, path, host_path, root=""):
+        """A program or library and the libraries that it is linked with, each at the place where this machine has it, or would have it whose files are below root."""
         with open(host_path, "rb") as file:
             content = file.read()
         self.file(path, content)
         if not content.startswith(b"\x7fELF"):
             return
         # a static program makes ldd fail; that is an answer
-        linked = subprocess.run(["ldd", host_path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace")
+        places = {**os.environ, "LD_LIBRARY_PATH": ":".join(root + place for place in LIBRARY_PLACES)} if root else None
+        linked = subprocess.run(["ldd", host_path], env=places, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace")
         if "not found" in linked:
             raise RuntimeError(f"{host_path}: " + "; ".join(line.strip() for line in linked.splitlines() if "not found" in line))
         for library in re.findall(r"(?:=> |^\s*)(/\S+) \(0x", linked, re.M):
             with open(library, "rb") as file:
-                self.file(library, file.read())
+                self.file(library[len(root):] if root and library.startswith(root + "/") else library, file.read())
 
     def write(self, path):
         self._entry("TRAILER!!!", 0)

@@ -48,3 +48,15 @@ machine_in_use() { # SWAP_MIB SERVICE_MIB
     done
     sleep 1.5
 }
+# start_sshd (needs `#: ssh yes`): from here on somebody logs in once a second, until stop_sshd
+start_sshd() {
+    mkdir -p /run/sshd
+    ip link set lo up
+    ip address add 10.0.2.15/24 dev eth0
+    ip link set eth0 up
+    /usr/sbin/sshd -D -e -f /etc/ssh/sshd_config 2>/tmp/sshd.log &
+    sshd=$! # for who includes this
+    export sshd
+    if until_true 20 grep -q 'Server listening' /tmp/sshd.log; then echo "@result ssh begin" >&3; else not_ok "sshd listens: $(cat /tmp/sshd.log)"; fi
+}
+stop_sshd() { echo "@result ssh end" >&3; }

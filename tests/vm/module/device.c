@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /* The character device: open files, their allocations, settings and counters. */
 #include <linux/capability.h>
+#include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/kref.h>
 #include <linux/miscdevice.h>
@@ -189,7 +190,7 @@ static long ioctl_set(const void __user *argument) {
         return -EPERM;
     if (copy_from_user(&wanted, argument, sizeof(wanted)))
         return -EFAULT;
-    if (wanted.flags & ~UMA_TEST_POOL_POOL_ON_CLOSE || wanted.largest_order > UMA_TEST_POOL_LARGEST_ORDER ||
+    if (wanted.flags & ~(UMA_TEST_POOL_POOL_ON_CLOSE | UMA_TEST_POOL_DEAF) || wanted.largest_order > UMA_TEST_POOL_LARGEST_ORDER ||
         wanted.pool_orders >> UMA_TEST_POOL_ORDERS || wanted.fail_next > INT_MAX || wanted.microseconds_per_mib > 60 * USEC_PER_SEC)
         return -EINVAL;
     settings = wanted;
@@ -235,6 +236,17 @@ static long ioctl_holders(void __user *argument) {
     return r;
 }
 
+static long ioctl_hang(const u64 __user *argument) {
+    u64 milliseconds;
+
+    if (copy_from_user(&milliseconds, argument, sizeof(milliseconds)))
+        return -EFAULT;
+    if (milliseconds > UMA_TEST_POOL_HANG_MOST)
+        return -EINVAL;
+    msleep(milliseconds); /* not interruptible, not killable */
+    return 0;
+}
+
 static long device_ioctl(struct file *file, unsigned int command, unsigned long argument) {
     void __user *user = (void __user *)argument;
 
@@ -251,6 +263,8 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
         return ioctl_set(user);
     case UMA_TEST_POOL_IOC_HOLDERS:
         return ioctl_holders(user);
+    case UMA_TEST_POOL_IOC_HANG:
+        return ioctl_hang(user);
     default:
         return -ENOTTY;
     }

@@ -144,7 +144,7 @@ static struct pool *pool_of(struct shrinker *shrinker) {
 static unsigned long shrinker_count(struct shrinker *shrinker, struct shrink_control *control) {
     unsigned long count = READ_ONCE(pool_of(shrinker)->count);
 
-    return count ? count : SHRINK_EMPTY;
+    return count && !(READ_ONCE(settings.flags) & UMA_TEST_POOL_DEAF) ? count : SHRINK_EMPTY;
 }
 
 static unsigned long shrinker_scan(struct shrinker *shrinker, struct shrink_control *control) {

@@ -56,8 +56,9 @@ struct uma_test_pool_stats {
 };
 
 /* What the device does, for all its users. A reading is changed and set as a whole. */
-#define UMA_TEST_POOL_KEEP 0xffffffffu    /* return_delay_ms: only the kernel's asking empties the pools, as with the real driver */
-#define UMA_TEST_POOL_POOL_ON_CLOSE 0x1u  /* settings flag: memory of a closed file goes through the pools too, as with the real driver */
+#define UMA_TEST_POOL_KEEP 0xffffffffu   /* return_delay_ms: only the kernel's asking empties the pools, as with the real driver */
+#define UMA_TEST_POOL_POOL_ON_CLOSE 0x1u /* settings flag: memory of a closed file goes through the pools too, as with the real driver */
+#define UMA_TEST_POOL_DEAF 0x2u /* settings flag: the pools give nothing to the kernel when it asks; only their time empties them */
 #define UMA_TEST_POOL_DRIVER_POOLS 0x211u /* pool_orders of the real driver: 4 KiB, 64 KiB, 2 MiB */
 struct uma_test_pool_settings {
     __u32 fail_next;       /* this many allocations that come next fail with ENOMEM; counts down */
@@ -88,6 +89,9 @@ struct uma_test_pool_holders {
 #define UMA_TEST_POOL_IOC_GET _IOR('u', 0x53, struct uma_test_pool_settings)
 #define UMA_TEST_POOL_IOC_SET _IOW('u', 0x54, struct uma_test_pool_settings)
 #define UMA_TEST_POOL_IOC_HOLDERS _IOWR('u', 0x55, struct uma_test_pool_holders)
+/* Waits for so many milliseconds (a pointer to them; at most 10 minutes) where no signal reaches, SIGKILL included: a call into a driver that hangs. */
+#define UMA_TEST_POOL_IOC_HANG _IOW('u', 0x56, __u64)
+#define UMA_TEST_POOL_HANG_MOST 600000u
 
 /* The offset for mmap(2) of allocation id: MAP_SHARED, at most got_bytes long. A mapping keeps its memory when the id is freed. */
 static inline __u64 uma_test_pool_map_offset(__u64 id, __u64 page_size) {

@@ -2,12 +2,13 @@
 /*
  * pool COMMAND - /dev/uma_test_pool from a shell. In a scenario:
  *   pool set KEY=VALUE...      change settings: fail-next, return-delay-ms (or keep), minimum-free, microseconds-per-mib, pool-orders, largest-order,
- *                              pool-on-close (0 or 1); those not named stay as they are
+ *                              pool-on-close and deaf (0 or 1); those not named stay as they are
  *   pool stats                 the counters, one "name value" a line
  *   pool holders               who holds memory: "pid bytes name" a line
  *   pool try BYTES [OPTION...] allocate and give back at once; prints "got BYTES" or "failed ERROR", exit status 0 or 1
  *   pool hold BYTES [OPTION...] allocate in a process of its own, print its number and leave it there: SIGUSR1 frees the memory and keeps the device
  *                              open, any other end of it closes the device. The same failures as try.
+ *   pool hang MILLISECONDS     wait in the device where no signal reaches
  * OPTION: order=N (default 9), fall-back, no-pool, map (map all of it, check that it is zero and write to it). BYTES takes the suffixes K, M, G.
  */
 #include <errno.h>
@@ -59,7 +60,9 @@ static int set(int fd, int count, char **words) {
         else if (strcmp(words[i], "largest-order") == 0)
             s.largest_order = (uint32_t)n;
         else if (strcmp(words[i], "pool-on-close") == 0)
-            s.flags = n ? UMA_TEST_POOL_POOL_ON_CLOSE : 0;
+            s.flags = n ? s.flags | UMA_TEST_POOL_POOL_ON_CLOSE : s.flags & ~UMA_TEST_POOL_POOL_ON_CLOSE;
+        else if (strcmp(words[i], "deaf") == 0)
+            s.flags = n ? s.flags | UMA_TEST_POOL_DEAF : s.flags & ~UMA_TEST_POOL_DEAF;
         else
             return (void)fprintf(stderr, "pool: there is no setting '%s'\n", words[i]), 2;
     }
@@ -206,6 +209,7 @@ static int hold(struct request *r) {
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
     struct request r = { .map = false };
+    uint64_t milliseconds;
     if ((strcmp(command, "hold") == 0 || strcmp(command, "try") == 0) && !parse(argc - 2, argv + 2, &r))
         return (void)fprintf(stderr, "usage: pool %s BYTES [order=N] [fall-back] [no-pool] [map]\n", command), 2;
     if (strcmp(command, "hold") == 0)
@@ -221,5 +225,7 @@ int main(int argc, char **argv) {
         return stats(fd);
     if (strcmp(command, "holders") == 0)
         return holders(fd);
-    return (void)fprintf(stderr, "usage: pool set|stats|holders|try|hold ...\n"), 2;
+    if (strcmp(command, "hang") == 0 && argc == 3 && number(argv[2], &milliseconds))
+        return ioctl(fd, UMA_TEST_POOL_IOC_HANG, &milliseconds) < 0 ? fail("hang") : 0;
+    return (void)fprintf(stderr, "usage: pool set|stats|holders|try|hold|hang ...\n"), 2;
 }

@@ -79,6 +79,24 @@ check "the shrinker gave blocks back" [ "$(pool_stat shrunk_blocks)" -gt 64 ]
 pool set return-delay-ms=0
 check "all of it is free at the end" until_true 5 is_back
 
+# ---- what a guard meets: memory that comes back late whatever the kernel asks, a process that no signal ends ----
+pool set return-delay-ms=1500 pool-orders=2047 pool-on-close=1 deaf=1
+holder=$(pool hold 64M)
+kill -KILL "$holder"
+check "of a killed process: late, and not to who asks" until_true 1 held_is 0
+echo 2 >/proc/sys/vm/drop_caches
+check "it is in the pools" pooled_is $((64 * MIB))
+check "and comes back when its time is over" until_true 5 is_back
+pool set return-delay-ms=0 pool-orders=529 pool-on-close=0 deaf=0
+pool hang 2000 &
+hanging=$!
+sleep 0.5
+kill -KILL $hanging
+sleep 0.5
+check "who waits in the driver outlives SIGKILL" grep -q '^State:.D' /proc/$hanging/status
+wait $hanging 2>/dev/null
+check "until the driver lets go" test ! -e /proc/$hanging
+
 # ---- scripted refusals ----
 pool set fail-next=2
 check "the next two are refused" test "$(pool try 1M)/$(pool try 1M)/$(pool try 1M)" = "failed Cannot allocate memory/failed Cannot allocate memory/got 1048576"
