@@ -14,7 +14,7 @@
 #include "guard/policy.h"
 
 enum uma_guard_action_kind {
-    UMA_GUARD_NOTHING,
+    UMA_GUARD_NOTHING,     /* in a list of actions: told, because of its reason (NOBODY_TO_BRAKE) */
     UMA_GUARD_ROOM,        /* (0) ask the helper for `bytes` of clean cache, and compaction where `order` blocks are short */
     UMA_GUARD_BRAKE,       /* (1) SIGSTOP the tree of `pid` */
     UMA_GUARD_RELEASE,     /* SIGCONT it: headroom is back, its time is over, or it will be ended */
@@ -38,6 +38,7 @@ enum uma_guard_reason {
     UMA_GUARD_NOBODY_TO_BRAKE, /* danger, and whoever grows may not be stopped */
     UMA_GUARD_BELOW_HARD_FLOOR,
     UMA_GUARD_HEADROOM_BACK,
+    UMA_GUARD_NOT_THE_ONE,  /* RELEASE: stopped on suspicion, and the fall went on until another one was */
     UMA_GUARD_DID_NOT_END,  /* after TERM */
     UMA_GUARD_NOT_RELEASED, /* after KILL */
 };
