@@ -29,6 +29,7 @@ struct uma_guard_write_behind {
     pthread_cond_t work, done;
     uint32_t first, n; /* pieces that wait, from `first` on; the one being written is among them until it is written */
     bool writing, stop, ended;
+    uint64_t syncing;          /* written, and not known to be on disk */
     uint64_t ticket, finished; /* the newest given; the newest that is on disk or failed */
     int result;                /* of the newest finished */
     struct uma_guard_kept kept;
@@ -82,6 +83,7 @@ static void write_batch(struct uma_guard_write_behind *w) {
             written++;
         }
     }
+    w->syncing = written;
     (void)pthread_mutex_unlock(&w->lock);
     int r = written ? sync_file(w->fd) : 0;
     (void)pthread_mutex_lock(&w->lock);
@@ -91,6 +93,7 @@ static void write_batch(struct uma_guard_write_behind *w) {
         written = 0;
         result = result < 0 ? result : r;
     }
+    w->syncing = 0;
     w->kept.written += written;
     w->kept.failed += failed;
     if (newest > w->finished) {
@@ -254,5 +257,6 @@ int uma_guard_write_behind_wait(struct uma_guard_write_behind *w, uint64_t ticke
 void uma_guard_write_behind_kept(struct uma_guard_write_behind *w, struct uma_guard_kept *ret_kept) {
     (void)pthread_mutex_lock(&w->lock);
     *ret_kept = w->kept;
+    ret_kept->waiting = w->n + w->syncing;
     (void)pthread_mutex_unlock(&w->lock);
 }

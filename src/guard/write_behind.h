@@ -13,7 +13,8 @@
 struct uma_guard_kept {
     bool open;        /* false: there is no file, everything is lost */
     int error;        /* the newest failure, an errno; 0: none */
-    uint64_t written; /* pieces on disk */
+    uint64_t waiting; /* pieces that are not on disk yet */
+    uint64_t written; /* that are */
     uint64_t failed;  /* that could not be written or synced */
     uint64_t lost;    /* for which no place was free, or no file there */
     uint64_t late;    /* that were waited for and were not on disk in time */
