@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard/respond.h"
+
+#include "base/cleanup.h"
+#include "base/units.h"
+#include "guard/release.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+/* Who may not be signalled is left out for a while: the same choice would fail again at every look. A minute is some thousand looks, and short enough for one whose owner changes. */
+#define REFUSED_NS (60 * UMA_SECOND_NS)
+/* Who was let go by hand is not stopped again for as long as somebody needs to see to it. */
+#define EXCUSED_NS (600 * UMA_SECOND_NS)
+/* What was being forked while a tree was stopped shows within this time, or never. */
+#define CHECK_FOR_NS UMA_SECOND_NS
+#define CHECK_EVERY_NS (UMA_SECOND_NS / 20)
+
+static bool acts_on_a_tree(enum uma_guard_action_kind kind) {
+    return kind == UMA_GUARD_BRAKE || kind == UMA_GUARD_RELEASE || kind == UMA_GUARD_TERM || kind == UMA_GUARD_KILL;
+}
+
+/* Who it is, with numbers: as the decision counted it, else as the table has it. */
+static struct uma_guard_candidate whom(const struct uma_guard_loop *loop, const struct uma_guard_action *action) {
+    struct uma_guard_candidate who = { .pid = action->pid, .start = action->start };
+    const struct uma_guard_decision *decision = &loop->decision;
+    for (uint32_t i = 0; i < decision->n_candidates && i < UMA_GUARD_CANDIDATES; i++)
+        if (decision->candidates[i].pid == action->pid && decision->candidates[i].start == action->start)
+            return decision->candidates[i];
+    int32_t at = uma_guard_processes_find(&loop->processes, action->pid, action->start);
+    if (at >= 0) {
+        const struct uma_guard_process *process = &loop->processes.list[at];
+        memcpy(who.name, process->name, sizeof(who.name));
+        who.gpu = process->gpu;
+        who.gpu_known = process->gpu_known;
+        who.anon = process->anon;
+        who.swap = process->swap;
+        who.flags = process->flags;
+    }
+    return who;
+}
+
+/* ---- writing it down ----------------------------------------------------------------------------------------- */
+
+static void write_decision(struct uma_guard_loop *loop) {
+    bool wait = false;
+    for (uint32_t i = 0; i < loop->decision.n; i++) /* what is done to somebody is to be on disk before */
+        wait = wait || acts_on_a_tree(loop->decision.actions[i].kind) || loop->decision.actions[i].kind == UMA_GUARD_LAST_RESORT;
+    loop->record =
+        (struct uma_guard_trail_record){ .kind = UMA_GUARD_TRAIL_DECISION, .dry_run = loop->dry_run, .decision = loop->decision };
+    (void)uma_guard_trail_write(loop->trail, &loop->record, wait); /* counted there; it acts all the same */
+}
+
+static void write_receipt(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
+                          const struct uma_guard_acted *acted, int64_t looked) {
+    loop->record = (struct uma_guard_trail_record){ .kind = UMA_GUARD_TRAIL_RECEIPT,
+                                                    .dry_run = loop->dry_run,
+                                                    .result = acted->result,
+                                                    .n_processes = acted->n,
+                                                    .took_ns = acted->at - looked,
+                                                    .headroom_after = uma_guard_history_headroom(&loop->history) };
+    struct uma_guard_decision *done = &loop->record.decision;
+    done->n = 1;
+    done->actions[0] = *action;
+    done->n_candidates = 1;
+    done->candidates[0] = *who;
+    done->evidence = loop->decision.evidence;
+    (void)uma_guard_trail_write(loop->trail, &loop->record, false);
+}
+
+static const char *told(const struct uma_guard_action *action, bool dry_run) {
+    static const char *const words[][2] = {
+        [UMA_GUARD_NOTHING] = { "nothing", "nothing" },
+        [UMA_GUARD_ROOM] = { "asked for room", "would ask for room" },
+        [UMA_GUARD_BRAKE] = { "stopped ", "would stop " },
+        [UMA_GUARD_RELEASE] = { "let go on ", "would let go on " },
+        [UMA_GUARD_WARN] = { "warned ", "would warn " },
+        [UMA_GUARD_TERM] = { "asked to end ", "would ask to end " },
+        [UMA_GUARD_KILL] = { "killed ", "would kill " },
+        [UMA_GUARD_UNKILLABLE] = { "unkillable: ", "unkillable: " },
+        [UMA_GUARD_LAST_RESORT] = { "last resort", "would take the last resort" },
+    };
+    return (size_t)action->kind < ELEMENTS(words) ? words[action->kind][dry_run] : "?";
+}
+
+static void log_action(const struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
+                       const struct uma_guard_acted *acted, int64_t looked) {
+    struct uma_guard_line line;
+    uma_guard_line_begin(&line, action->kind == UMA_GUARD_ROOM || action->kind == UMA_GUARD_RELEASE ? UMA_GUARD_NOTICE : UMA_GUARD_WARNING);
+    uma_guard_line_text(&line, acted->result < 0 ? "could not: " : "");
+    uma_guard_line_text(&line, told(action, loop->dry_run));
+    if (action->pid != 0) {
+        uma_guard_line_name(&line, who->name, sizeof(who->name));
+        uma_guard_line_text(&line, " (pid ");
+        uma_guard_line_number(&line, action->pid);
+        if (acted->n > 1) {
+            uma_guard_line_text(&line, ", ");
+            uma_guard_line_unsigned(&line, acted->n);
+            uma_guard_line_text(&line, " processes");
+        }
+        uma_guard_line_text(&line, ", ");
+        uma_guard_line_bytes(&line, action->bytes);
+        uma_guard_line_text(&line, acted->by_group ? ", by its control group)" : ")");
+    } else if (action->kind == UMA_GUARD_ROOM) {
+        uma_guard_line_text(&line, ": ");
+        uma_guard_line_bytes(&line, action->bytes);
+    }
+    uma_guard_line_error(&line, acted->result);
+    uma_guard_line_text(&line, "; ");
+    uma_guard_line_text(&line, uma_guard_reason_word(action->reason));
+    uma_guard_line_text(&line, "; headroom ");
+    uma_guard_line_bytes(&line, loop->decision.evidence.headroom);
+    uma_guard_line_text(&line, ", floor ");
+    uma_guard_line_bytes(&line, loop->decision.evidence.floor);
+    if (isfinite(loop->decision.evidence.rate)) {
+        double rate = loop->decision.evidence.rate;
+        uma_guard_line_text(&line, rate < 0 ? ", falling " : ", rising ");
+        uma_guard_line_bytes(&line, (uint64_t)fmin(fabs(rate), 1e15));
+        uma_guard_line_text(&line, "/s");
+    }
+    uma_guard_line_text(&line, "; after ");
+    uma_guard_line_time(&line, acted->at - looked);
+    if (acted->left > 0) {
+        uma_guard_line_text(&line, "; still in the kernel: ");
+        uma_guard_line_unsigned(&line, acted->left);
+    }
+    uma_guard_say(&line);
+}
+
+static void tell_helper(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
+                        int result) {
+    struct uma_guard_message message = {
+        .dry_run = loop->dry_run, .result = result, .order = action->order, .action = *action, .evidence = loop->decision.evidence
+    };
+    if (action->pid != 0)
+        message.whom = *who;
+    (void)uma_guard_link_send(&loop->link, &message, uma_monotonic_ns()); /* counted there */
+}
+
+/* ---- doing it ------------------------------------------------------------------------------------------------ */
+
+static struct uma_guard_acted last_resort(struct uma_guard_loop *loop) {
+    struct uma_guard_acted acted = { 0 };
+    const char *what = "none in a dry run";
+    if (!loop->dry_run)
+        acted.result = uma_guard_last_resort_use(&loop->resort, &what);
+    acted.at = uma_monotonic_ns();
+    uma_guard_loop_note(loop, UMA_GUARD_ERROR, what, acted.result);
+    return acted;
+}
+
+static struct uma_guard_acted do_action(struct uma_guard_loop *loop, const struct uma_guard_action *action) {
+    switch (action->kind) {
+    case UMA_GUARD_BRAKE:
+        return uma_guard_stop_tree(&loop->actor, action->pid, action->start);
+    case UMA_GUARD_RELEASE:
+        return uma_guard_continue_tree(&loop->actor, action->pid);
+    case UMA_GUARD_TERM:
+        return uma_guard_end_tree(&loop->actor, action->pid, action->start, SIGTERM);
+    case UMA_GUARD_KILL:
+        return uma_guard_end_tree(&loop->actor, action->pid, action->start, SIGKILL);
+    case UMA_GUARD_LAST_RESORT:
+        return last_resort(loop);
+    case UMA_GUARD_NOTHING:
+    case UMA_GUARD_ROOM:
+    case UMA_GUARD_WARN:
+    case UMA_GUARD_UNKILLABLE:
+        break; /* the helper's, or words alone */
+    }
+    return (struct uma_guard_acted){ .at = uma_monotonic_ns() };
+}
+
+static void after(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
+                  const struct uma_guard_acted *acted) {
+    if (acted->result < 0 && acts_on_a_tree(action->kind)) {
+        uma_guard_failed(&loop->state, action);
+        if (acted->result != -ESRCH)
+            uma_guard_marks_add(&loop->marks, action->pid, action->start, UMA_GUARD_PROTECTED, acted->at + REFUSED_NS);
+    } else if (action->kind == UMA_GUARD_TERM || action->kind == UMA_GUARD_KILL)
+        uma_guard_release_begin(loop, action, who, acted->at);
+}
+
+void uma_guard_respond(struct uma_guard_loop *loop, int64_t looked) {
+    struct uma_guard_acted acted[UMA_GUARD_ACTIONS];
+    struct uma_guard_candidate who[UMA_GUARD_ACTIONS];
+    uint32_t n = MIN_OF(loop->decision.n, (uint32_t)UMA_GUARD_ACTIONS);
+    if (n == 0)
+        return;
+    uma_guard_loop_keep_state(loop); /* what is about to be done: a guard that is killed in the middle lets go what it stopped */
+    write_decision(loop);
+    for (uint32_t i = 0; i < n; i++) {
+        who[i] = whom(loop, &loop->decision.actions[i]);
+        acted[i] = do_action(loop, &loop->decision.actions[i]);
+        after(loop, &loop->decision.actions[i], &who[i], &acted[i]);
+    }
+    loop->counts.actions += n;
+    uma_guard_loop_keep_state(loop);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct uma_guard_action *action = &loop->decision.actions[i];
+        write_receipt(loop, action, &who[i], &acted[i], looked);
+        tell_helper(loop, action, &who[i], acted[i].result);
+        log_action(loop, action, &who[i], &acted[i], looked);
+    }
+}
+
+/* ---- beside decisions ---------------------------------------------------------------------------------------- */
+
+uint32_t uma_guard_let_go(struct uma_guard_loop *loop, int32_t pid, bool excuse) {
+    int64_t now = uma_monotonic_ns();
+    for (uint32_t i = 0; i < loop->state.n_braked && i < UMA_GUARD_BRAKED; i++) {
+        struct uma_guard_braked *braked = &loop->state.braked[i];
+        if (!braked->stopped || (pid != 0 && braked->pid != pid))
+            continue;
+        braked->stopped = false;
+        braked->released = now;
+        if (excuse)
+            uma_guard_marks_add(&loop->marks, braked->pid, braked->start, UMA_GUARD_NO_BRAKE, now + EXCUSED_NS);
+    }
+    uint32_t n = uma_guard_continue_tree(&loop->actor, pid).n;
+    uma_guard_loop_keep_state(loop);
+    return n;
+}
+
+void uma_guard_check_stopped(struct uma_guard_loop *loop, int64_t now) {
+    if (now - loop->checked_stopped < CHECK_EVERY_NS || loop->dry_run)
+        return;
+    for (uint32_t i = 0; i < loop->state.n_braked && i < UMA_GUARD_BRAKED; i++) {
+        const struct uma_guard_braked *braked = &loop->state.braked[i];
+        if (!braked->stopped || now - braked->since > CHECK_FOR_NS || now < braked->since)
+            continue;
+        loop->checked_stopped = now;
+        uint32_t before = loop->actor.stopped.n;
+        (void)uma_guard_stop_tree(&loop->actor, braked->pid, braked->start);
+        if (loop->actor.stopped.n != before)
+            uma_guard_loop_keep_state(loop);
+    }
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* respond.h - from a decision to what is done and written down: the decision into the trail, the state into its file, the actions, a receipt of each, words to the helper and the log. */
+#pragma once
+
+#include "guard/loop.h"
+
+/* Does all actions of loop->decision. `looked`: when the reading was taken that it stands on. */
+void uma_guard_respond(struct uma_guard_loop *loop, int64_t looked);
+/* Lets one tree go on that was stopped, or all (0), because somebody asked for it; they are not stopped again for ten minutes. How many processes. */
+uint32_t uma_guard_let_go(struct uma_guard_loop *loop, int32_t pid, bool excuse);
+/* Stops again whoever was missed in trees that were stopped within the last second. */
+void uma_guard_check_stopped(struct uma_guard_loop *loop, int64_t now);
