@@ -125,7 +125,7 @@ bool uma_guard_signal_awaited_by(int32_t pid, int signo) {
 }
 
 /* The 22nd field; names may hold anything, so the fields are counted from the last ')'. 0: unknown. */
-static uint64_t start_of(int32_t pid) {
+uint64_t uma_guard_start_of(int32_t pid) {
     char text[STAT_TEXT];
     ssize_t n = read_of(pid, "stat", text, sizeof(text) - 1);
     if (n <= 0)
@@ -147,7 +147,7 @@ int uma_guard_signal_if_awaited(int32_t pid, uint64_t start, int signo) {
     if (process < 0)
         return -errno;
     /* after the process is held: what is read now is of it, or of nobody whom the signal reaches */
-    if (start == 0 || start_of(pid) != start)
+    if (start == 0 || uma_guard_start_of(pid) != start)
         return -ESRCH;
     if (!uma_guard_signal_awaited_by(pid, signo))
         return -ENOTSUP;

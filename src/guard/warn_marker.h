@@ -50,6 +50,8 @@ bool uma_guard_warn_name_parse(const char *name, int32_t *ret_pid, uint64_t *ret
  * Nothing is allocated.
  */
 int uma_guard_signal_if_awaited(int32_t pid, uint64_t start, int signo);
+/* When the process began, in clock ticks since boot; 0: it cannot be said. */
+uint64_t uma_guard_start_of(int32_t pid);
 /* Does /proc/PID/status say that its first thread blocks the signal, or that it catches it? One that sits in sigwait(3) just now blocks nothing there, and is taken for one that would be ended. Pure. */
 bool uma_guard_signal_awaited(const char *status, size_t length, int signo);
 
