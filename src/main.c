@@ -3,8 +3,8 @@
 #include "cmd/command.h"
 
 static const struct uma_command *const commands[] = {
-    &uma_command_status, &uma_command_plan,  &uma_command_run,      &uma_command_require,
-    &uma_command_cache,  &uma_command_valve, &uma_command_snapshot,
+    &uma_command_status, &uma_command_plan,  &uma_command_run,   &uma_command_require,
+    &uma_command_cache,  &uma_command_valve, &uma_command_guard, &uma_command_snapshot,
 };
 
 int main(int argc, char **argv) {

@@ -26,7 +26,7 @@ struct uma_command {
 };
 
 extern const struct uma_command uma_command_status, uma_command_plan, uma_command_snapshot, uma_command_require, uma_command_run,
-    uma_command_cache, uma_command_valve;
+    uma_command_cache, uma_command_valve, uma_command_guard;
 
 /* Options that every reading command takes. */
 struct uma_common_options {

@@ -19,7 +19,7 @@ const struct uma_guard_key uma_guard_keys[UMA_GUARD_KEYS] = {
     { "Floor", "HardFloor", UMA_GUARD_KEY_SIZE, AT(hard_floor), 4 * MIB, 16 * TIB, true, false,
       "Available memory at which somebody must go if stopping did not help. 0: a quarter of the floor: healthy servers have "
       "stood at 1.5 to 1.9 GiB for weeks." },
-    { "Floor", "Horizon", UMA_GUARD_KEY_SECONDS, AT(horizon), 0.05, 60, false, false,
+    { "Floor", "Horizon", UMA_GUARD_KEY_SECONDS, AT(horizon), 0.05, 600, false, false,
       "A fall that reaches the floor within this time is acted on. A stop is there within 20 ms and a call that the driver is in "
       "the middle of ends about 100 ms later; the rest is for a guard that the scheduler kept waiting. A longer time would stop "
       "healthy loads: one of 15 GB/s that ends with 11 GiB left is never nearer than 0.5 s to a floor of 4 GiB." },

@@ -12,7 +12,7 @@ from harness import DOCS, Skip, add, case, contains, environment, equal, main, r
 COMMANDS = re.findall(r"^  ([a-z]+) ", run("--help").expect(0).out, re.M)
 
 # Commands with commands of their own.
-NESTED = ["cache"]
+NESTED = ["cache", "guard"]
 
 # (arguments, words that stderr must hold): exit status 2, nothing on stdout, one line of reason and one of help
 MISTAKES = [
@@ -69,6 +69,23 @@ MISTAKES = [
     (["cache", "evict", "x", "--force"], ["--force", "--all"]),
     (["cache", "evict", "x", "--path", "y"], ["--path", "PATH"]),
     (["cache", "evict", "x", "--from", "y"], ['"--from"']),
+    (["guard", "stauts"], ['"stauts"', '"guard status"']),
+    (["guard", "/tmp"], ['"/tmp"']),
+    (["guard", "--jsn"], ['"--jsn"', '"--json"']),
+    (["guard", "status", "--run-folder", ""], ["--run-folder", "empty"]),
+    (["guard", "status", "--from", "x"], ['"--from"']),
+    (["guard", "history", "--since", "soon"], ["--since", '"soon"']),
+    (["guard", "history", "--since", "1000000000"], ["--since", "out of range"]),
+    (["guard", "--history", "--since", "soon"], ["--since", '"soon"']),
+    (["guard", "policy", "a", "b"], ['"b"', "FILE"]),
+    (["guard", "policy", ""], ["FILE", "empty"]),
+    (["guard", "policy", "--reasons", "--json"], ["--reasons", "--json"]),
+    (["guard", "release", "all"], ['"all"', "process"]),
+    (["guard", "release", "0"], ['"0"', "process"]),
+    (["guard", "release", "1", "2"], ['"2"', "PID"]),
+    (["guard", "run", "--policy", ""], ["--policy", "empty"]),
+    (["guard", "run", "--dryrun"], ['"--dryrun"', '"--dry-run"']),
+    (["guard", "test", "now"], ['"now"']),
     (["cache", "evict", "x", "--dryrun"], ['"--dryrun"', '"--dry-run"']),
 ]
 
@@ -179,7 +196,7 @@ def _():
 def _():
     if not shutil.which("mandoc"):
         raise Skip("mandoc is not installed")
-    pages = sorted(n for n in os.listdir(os.path.join(DOCS, "man")) if n.endswith(".1"))
+    pages = sorted(n for n in os.listdir(os.path.join(DOCS, "man")) if n.endswith((".1", ".8")))
     assert pages
     for page in pages:
         r = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", os.path.join(DOCS, "man", page)], capture_output=True, text=True,

@@ -137,7 +137,7 @@ static const struct {
     { "[Floor]\nFloor=99999T\n", "guard.conf:2: ", "out of range" },
     { "[Floor]\nFloor=-4G\n", "guard.conf:2: ", "is not a size" },
     { "[Floor]\nHorizon=nan\n", "guard.conf:2: ", "is not a duration" },
-    { "[Floor]\nHorizon=0.01\n", "guard.conf:2: ", "out of range, expected 0.05 to 60 seconds" },
+    { "[Floor]\nHorizon=0.01\n", "guard.conf:2: ", "out of range, expected 0.05 to 600 seconds" },
     { "[Floor]\nHorizon=5 years\n", "guard.conf:2: ", "unknown unit \"years\"" },
     { "[Brake]\nBrakeRelease=0.5\n", "guard.conf:2: ", "out of range, expected 1 to 100" },
     { "[Brake]\nBrakeRelease=1e300\n", "guard.conf:2: ", "is not a number" },

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* The recorded readings through the decision once more. What a machine would have done had somebody been stopped is not recorded, so that only the first action of each episode says something. */
+#include "cmd/guard.h"
+
+#include "guard/recording.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct replay {
+    int64_t since;
+    const struct uma_guard_policy *given;
+    struct uma_guard_policy policy; /* settled for the machine of the reading */
+    uint64_t settled_for;
+    struct uma_guard_state state;
+    struct uma_guard_history history;
+    struct uma_guard_decision decision;
+    bool in_episode;
+    struct uma_guard_replay *result;
+};
+
+static uint64_t headroom_of(const struct uma_guard_reading *reading) {
+    return reading->available + (reading->known & UMA_GUARD_KNOWS_LISTS ? reading->per_cpu : 0);
+}
+
+static bool is_on_somebody(enum uma_guard_action_kind kind) {
+    return kind == UMA_GUARD_BRAKE || kind == UMA_GUARD_WARN || kind == UMA_GUARD_TERM || kind == UMA_GUARD_KILL ||
+           kind == UMA_GUARD_LAST_RESORT;
+}
+
+static void begin_episode(struct replay *replay, const struct uma_guard_action *action, uint64_t headroom, int64_t real) {
+    struct uma_guard_replay *result = replay->result;
+    const struct uma_guard_candidate *whom = uma_guard_candidate_of(&replay->decision, action);
+    replay->in_episode = true;
+    if (result->n < UMA_GUARD_EPISODES) {
+        struct uma_guard_episode *episode = &result->list[result->n++];
+        *episode = (struct uma_guard_episode){
+            .begin = real, .end = real, .action = *action, .evidence = replay->decision.evidence, .lowest = headroom
+        };
+        if (whom)
+            episode->whom = *whom;
+    }
+    result->episodes++;
+}
+
+/* Headroom is back where a stopped tree would be let go of; what was decided before is forgotten then, because none of it was done. */
+static void go_on_episode(struct replay *replay, uint64_t headroom, int64_t real) {
+    struct uma_guard_replay *result = replay->result;
+    struct uma_guard_episode *episode = result->episodes == result->n ? &result->list[result->n - 1] : NULL;
+    if (episode) {
+        episode->end = real;
+        episode->lowest = MIN_OF(episode->lowest, headroom);
+    }
+    if ((double)headroom >= (double)replay->policy.floor * replay->policy.brake_release) {
+        replay->in_episode = false;
+        replay->state = (struct uma_guard_state){ .last_room = replay->state.last_room };
+    }
+}
+
+static void look(struct replay *replay, const struct uma_guard_view *view, uint64_t headroom, int64_t real) {
+    uma_guard_decide(&replay->state, &replay->history, &replay->policy, view, &replay->decision);
+    replay->result->unknown += replay->decision.want_processes && !replay->decision.n;
+    for (uint32_t i = 0; i < replay->decision.n && i < UMA_GUARD_ACTIONS && !replay->in_episode; i++) {
+        const struct uma_guard_action *action = &replay->decision.actions[i];
+        replay->result->room += action->kind == UMA_GUARD_ROOM;
+        if (is_on_somebody(action->kind))
+            begin_episode(replay, action, headroom, real);
+    }
+}
+
+static int each(void *userdata, const struct uma_guard_view *view, int64_t real) {
+    struct replay *replay = userdata;
+    struct uma_guard_replay *result = replay->result;
+    if (real < replay->since || !view->now || !(view->now->known & UMA_GUARD_KNOWS_MEMINFO))
+        return 0;
+    if (view->now->total != replay->settled_for) {
+        replay->policy = *replay->given;
+        uma_guard_policy_settle(&replay->policy, view->now->total);
+        replay->settled_for = view->now->total;
+    }
+    uint64_t headroom = headroom_of(view->now);
+    result->first = result->readings ? result->first : real;
+    result->lowest = result->readings ? MIN_OF(result->lowest, headroom) : headroom;
+    result->last = real;
+    result->readings++;
+    uma_guard_history_add(&replay->history, view->now);
+    if (view->now->gap) { /* the guard began anew, or the machine slept */
+        replay->in_episode = false;
+        replay->state = (struct uma_guard_state){ 0 };
+    }
+    if (replay->in_episode)
+        go_on_episode(replay, headroom, real);
+    else
+        look(replay, view, headroom, real);
+    return 0;
+}
+
+int uma_guard_replay_run(const char *state_folder, int64_t since, const struct uma_guard_policy *policy,
+                         struct uma_guard_replay *ret_replay, struct uma_error *err) {
+    char path[4096];
+    size_t bad = 0;
+    int n = snprintf(path, sizeof(path), "%s/" UMA_GUARD_RING_NAME, state_folder);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return uma_error_text(err, ENAMETOOLONG, "%.128s...: the name is too long", state_folder);
+    _cleanup_free_
+    struct replay *replay = calloc(1, sizeof(*replay));
+    if (!replay)
+        return uma_error_set(err, ENOMEM, "replaying %.400s", path);
+    memset(ret_replay, 0, sizeof(*ret_replay));
+    replay->since = since;
+    replay->given = policy;
+    replay->result = ret_replay;
+    int r = uma_guard_recording_replay(path, each, replay, &bad);
+    ret_replay->bad = bad;
+    if (r == -EBADMSG)
+        return uma_error_text(err, EBADMSG, "%.400s: this is no recording of the guard's", path);
+    return r < 0 ? uma_error_set(err, -r, "%.400s", path) : 0;
+}

@@ -1,0 +1,410 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""umactl guard: its policy, its status by a guard that is played here, its history by trails made by hand, and its test with the real one."""
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import tempfile
+import threading
+import time
+
+import guard_trail as trail
+from documented import check_documented
+from harness import DOCS, UMACTL, Skip, add, assert_clean_text, case, contains, equal, machine, main, run
+
+SHARE = os.path.join(DOCS, "..", "share")
+GIB = 1 << 30
+HOSTILE = b"a\x1b[2J\n\xff\xe2\x80\xaeb"
+
+
+@contextlib.contextmanager
+def folder():
+    path = tempfile.mkdtemp(prefix="umactl-guard-", dir="/tmp")  # a short one: it has sockets
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def put(root, path, text):
+    whole = os.path.join(root, path)
+    os.makedirs(os.path.dirname(whole), exist_ok=True)
+    with open(whole, "w", encoding="utf-8") as f:
+        f.write(text)
+    os.chmod(whole, 0o644)
+    return whole
+
+
+# ---- policy ----------------------------------------------------------------------------------------------------------
+
+
+def keys_of_share():
+    """(section, key, [values]) as share/guard.conf has them."""
+    found, section = [], None
+    with open(os.path.join(SHARE, "guard.conf"), encoding="utf-8") as f:
+        for line in f:
+            if m := re.match(r"\[(\w+)\]", line):
+                section = m.group(1)
+            elif m := re.match(r"#(\w+)=(.*)", line):
+                if found and found[-1][:2] == (section, m.group(1)):
+                    found[-1][2].append(m.group(2))
+                else:
+                    found.append((section, m.group(1), [m.group(2)]))
+    return found
+
+
+def policy_of(document):
+    return {(k["section"], k["key"]): k for k in document["keys"]}
+
+
+@case("policy: the defaults of this machine, in text that reads back")
+def _():
+    with folder() as root:
+        put(root, "proc/meminfo", "MemTotal: 127601452 kB\nMemFree: 100 kB\nMemAvailable: 100 kB\n")
+        text = run("guard", "policy", "--root", root).expect(0).out
+        contains(text, "# from: no file")
+        contains(text, "# by the size of this machine\nFloor=")
+        contains(text, "\nBrake=yes\n")
+        again = put(root, "again.conf", text)
+        contains(run("guard", "policy", "--check", again).expect(0).out, "can be used")
+        one, two = (policy_of(run("guard", "policy", "--json", "--root", root, *file).expect(0).json) for file in ([], [again]))
+        equal({k: v["value"] for k, v in one.items()}, {k: v["value"] for k, v in two.items()}, "policies")
+        equal(one["Floor", "Floor"]["value"], 127601452 * 1024 // 32, "the floor")
+        equal(one["Floor", "HardFloor"]["value"], 127601452 * 1024 // 32 // 4, "the hard floor")
+
+
+@case("policy: which file set what")
+def _():
+    with folder() as root:
+        put(root, "etc/umactl/guard.conf", "[Floor]\nFloor=8G\n")
+        put(root, "usr/lib/umactl/guard.conf", "[Floor]\nFloor=1G\n")
+        put(root, "etc/umactl/guard.conf.d/10-a.conf", "\n[Victims]\nPrefer=batch* train\n[Guard]\nDryRun=yes\n")
+        put(root, "proc/meminfo", "MemTotal: 127601452 kB\nMemFree: 100 kB\nMemAvailable: 100 kB\n")
+        text = run("guard", "policy", "--root", root).expect(0).out
+        contains(text, f"# {root}/etc/umactl/guard.conf:2\nFloor=8G\n")
+        contains(text, f"# {root}/etc/umactl/guard.conf.d/10-a.conf:3\nPrefer=\nPrefer=batch* train\n")
+        document = run("guard", "policy", "--root", root, "--json").expect(0).json
+        check_documented(document, "umactl.guard-policy/1")
+        equal([f[len(root):] for f in document["files"]], ["/etc/umactl/guard.conf", "/etc/umactl/guard.conf.d/10-a.conf"], "files")
+        keys = policy_of(document)
+        equal(keys["Floor", "Floor"]["value"], 8 * GIB)
+        equal((keys["Guard", "DryRun"]["value"], keys["Guard", "DryRun"]["line"]), (True, 5))
+        equal(keys["Victims", "Prefer"]["value"], ["batch*", "train"])
+        equal((keys["Brake", "Brake"]["file"], keys["Brake", "Brake"]["line"]), (None, None))
+        reasons = run("guard", "policy", "--root", root, "--reasons").expect(0).out
+        contains(reasons, "\nFloor=8G\n")
+        contains(reasons, "\n#Brake=yes\n")
+
+
+@case("policy: a secret is not told")
+def _():
+    with folder() as root:
+        file = put(root, "p.conf", "[Notify]\nWebhook=https://example.org/s3cr3t\nCommand=/bin/true\n")
+        for args in ([], ["--json"], ["--reasons"], ["--check"]):
+            r = run("guard", "policy", file, *args).expect(0)
+            assert "s3cr3t" not in r.out, r.out
+        contains(run("guard", "policy", file).out, "# Webhook= is set, and not shown")
+
+
+BROKEN = [
+    ("[Floor]\nFlor=1G\n", ":2: ", 'unknown key "Flor" in [Floor], expected one of Floor, HardFloor, Horizon'),
+    ("[Flor]\n", ":1: ", "unknown section [Flor]"),
+    ("[Floor]\n\nFloor=4\n", ":3: ", "out of range"),
+    ("[Floor]\nHorizon=soon\n", ":2: ", '"soon" is not a duration'),
+    ("[Brake]\nBrake=perhaps\n", ":2: ", "neither yes nor no"),
+    ("[Victims]\nPrefer=a\x1b]0;x\x07\n", ":2: ", "plain letters"),
+    ("[Floor]\nFloor=1G\nHardFloor=2G\n", "", "HardFloor (2147483648 bytes) is above Floor"),
+]
+
+
+def broken(text, place, words):
+    with folder() as root:
+        file = put(root, "p.conf", text)
+        for args in (["--check"], [], ["--json"]):
+            r = run("guard", "policy", file, *args).expect(1, err=None)
+            equal(r.out, "")
+            assert_clean_text(r.err_bytes)
+            if place:
+                contains(r.err, file + place)
+            contains(r.err, words)
+        put(root, "etc/umactl/guard.conf.d/5.conf", text)
+        if place:
+            contains(run("guard", "policy", "--root", root).expect(1, err=None).err, f"{root}/etc/umactl/guard.conf.d/5.conf{place}")
+
+
+for _text, _place, _words in BROKEN:
+    add(f"policy: {_text!r} is refused", broken, _text, _place, _words)
+
+
+@case("policy: files that cannot be read")
+def _():
+    contains(run("guard", "policy", "/nonexistent.conf").expect(3, err=None).err, "/nonexistent.conf: No such file")
+    contains(run("guard", "policy", "/tmp").expect(1, err=None).err, "/tmp: not a file")
+    if os.geteuid() == 0:
+        with folder() as root:
+            file = put(root, "p.conf", "[Floor]\n")
+            os.chmod(file, 0o666)
+            contains(run("guard", "policy", file).expect(3, err=None).err, "others than root may write it (mode 0666)")
+
+
+@case("policy: the installed file, and the manual page has every key with its default")
+def _():
+    contains(run("guard", "policy", "--check", os.path.join(SHARE, "guard.conf")).expect(0).out, "can be used") if os.geteuid() != 0 else None
+    with open(os.path.join(DOCS, "man", "uma-guard.8"), encoding="utf-8") as f:
+        page = f.read()
+    named = re.findall(r"^\.Ss \[(\w+)\]|^\.It Ic (\w+)=", page, re.M)
+    section, of_page = None, []
+    for head, key in named:
+        section = head or section
+        if key:
+            of_page.append((section, key))
+    share = keys_of_share()
+    equal(of_page, [k[:2] for k in share], "keys of the page and of guard.conf")
+    for _, key, values in share:
+        if key == "Protect":
+            continue
+        block = page.split(f"\n.It Ic {key}=", 1)[1].split("\n.It Ic ", 1)[0].split("\n.El", 1)[0]
+        default = " ".join(v for v in values if v) or "none"
+        contains(block, f"\nDefault: {default}.")
+
+
+# ---- status ----------------------------------------------------------------------------------------------------------
+
+
+class PlayedGuard:
+    """Answers at RUN_FOLDER/control as a guard does."""
+
+    def __init__(self, run_folder, answer):
+        self.asked, self.answer = [], answer
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(os.path.join(run_folder, "control"))
+        threading.Thread(target=self.play, daemon=True).start()
+
+    def play(self):
+        with contextlib.suppress(OSError):
+            while True:
+                question, sender = self.socket.recvfrom(256)
+                self.asked.append(question)
+                if self.answer is not None:
+                    self.socket.sendto(self.answer, sender)
+
+
+STATUS = (b"version=0.1.0\npid=42\nup_seconds=7200\ndry_run=no\npolicy=fine\nlooked_ns_ago=5\nheadroom=13207024435\nfloor=4294967296\n"
+          b"hard_floor=1073741824\nrate=-1048576\nsteady=0\ngpu_bytes=94489280512\ngpu_age_ns=200000000\nlooks=5\nactions=3\ntrail=open\n"
+          b"trail_lost=0\nvictim=77\nbraked=88,123,3\nbraked=99,124,61\n")
+
+
+@case("status: no guard runs")
+def _():
+    with folder() as root:
+        args = ["--run-folder", root, "--state-folder", root]
+        for words in (["guard"], ["guard", "status"]):
+            r = run(*words, *args).expect(1)
+            contains(r.out, f"The guard does not run: no guard runs here (nobody listens at {root}/control).")
+        document = run("guard", "status", *args, "--json").expect(1).json
+        check_documented(document, "umactl.guard-status/1")
+        equal((document["running"], document["pid"], document["last"]), (False, None, None))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left_behind:
+            left_behind.bind(os.path.join(root, "control"))
+        contains(run("guard", *args).expect(1).out, "The guard does not run")
+        contains(run("guard", "release", "--run-folder", root).expect(1, err=None).err, "no guard runs here")
+
+
+@case("status: a guard that runs")
+def _():
+    with folder() as root:
+        PlayedGuard(root, STATUS)
+        trail.write(root, {1: trail.record(1, trail.RECEIPT, 10**18, trail.decision([trail.action(pid=88)], [trail.candidate(88, b"vllm")]))})
+        args = ["--run-folder", root, "--state-folder", root]
+        text = run("guard", *args).expect(0).out
+        for words in ("The guard runs (pid 42, for 2 h 00 m).", "headroom   12.3 GiB, falling by 1.0 MiB/s", "floor      4.0 GiB, the hard floor 1.0 GiB",
+                      "stopped    vllm (pid 88) for 3.0 s\n             pid 99 for 1 m 01 s", "victim     pid 77, and its memory is not back yet",
+                      "GPU        88.0 GiB by processes, as the driver said 0.2 s ago", "done: brake vllm (pid 88)"):
+            contains(text, words)
+        document = run("guard", "status", *args, "--json").expect(0).json
+        check_documented(document, "umactl.guard-status/1")
+        equal(document["stopped"], [{"pid": 88, "seconds": 3}, {"pid": 99, "seconds": 61}])
+        equal((document["running"], document["victim"], document["rate"], document["steady"]), (True, 77, -1048576, None))
+        equal(os.listdir(root).count("control"), 1)
+        equal([n for n in os.listdir(root) if n.startswith("ask-")], [], "sockets left behind")
+
+
+@case("status: answers that are none")
+def _():
+    for answer in (b"", b"\xff\xfe\x1b[2J", b"headroom=lots\nbraked=1\nbraked=,,\nbraked=0,1,2\npid=-1\nversion=" + HOSTILE, b"headroom=unknown\n"):
+        with folder() as root:
+            PlayedGuard(root, answer)
+            args = ["--run-folder", root, "--state-folder", root]
+            r = run("guard", *args).expect(0)
+            assert_clean_text(r.out_bytes)
+            contains(r.out, "headroom   ?")
+            document = run("guard", "status", *args, "--json").expect(0).json
+            check_documented(document, "umactl.guard-status/1")
+            equal((document["headroom"], document["stopped"]), (None, []))
+
+
+@case("status: a guard that does not answer is not known")
+def _():
+    with folder() as root:
+        PlayedGuard(root, None)
+        start = time.monotonic()
+        r = run("guard", "--run-folder", root, "--state-folder", root, "--json").expect(3)
+        assert time.monotonic() - start < 20
+        equal(r.json["running"], None)
+        contains(r.json["why"], "does not answer")
+
+
+@case("release")
+def _():
+    with folder() as root:
+        guard = PlayedGuard(root, b"released=3\n")
+        equal(run("guard", "release", "--run-folder", root).expect(0).out, "3 processes go on.\n")
+        equal(run("guard", "release", "42", "--run-folder", root).expect(0).out, "3 processes go on.\n")
+        guard.answer = b"released=0\n"
+        equal(run("guard", "release", "--run-folder", root).expect(1).out, "Nobody is stopped.\n")
+        guard.answer = b"error=expected \x1b status\n"
+        r = run("guard", "release", "--run-folder", root).expect(3, err=None)
+        contains(r.err, "expected \\x1b status")
+        equal(guard.asked, [b"release", b"release 42", b"release", b"release"])
+
+
+# ---- history ---------------------------------------------------------------------------------------------------------
+
+NOW = int(time.time()) * 10**9
+FULL = [
+    trail.record(1, trail.START, NOW - 5 * 10**9, text=b"version 0.1.0"),
+    trail.record(2, trail.DECISION, NOW - 4 * 10**9,
+                 trail.decision([trail.action("brake", 2, 42, 7)],
+                                [trail.candidate(42, b"vllm", 7, gpu=80 * GIB, anon=3 * GIB, growth=10 * GIB, score=1.5, flags=8),
+                                 trail.candidate(43, HOSTILE, 8, anon=5 * GIB, swap=GIB)])),
+    trail.record(3, trail.RECEIPT, NOW - 4 * 10**9, trail.decision([trail.action("brake", 2, 42, 7)], [trail.candidate(42, b"vllm", 7)]),
+                 processes=12, took=3_100_000, after=5 * GIB),
+    trail.record(4, trail.DECISION, NOW - 3 * 10**9, trail.decision([trail.action("room", 4, size=GIB, order=9)])),
+    trail.record(5, trail.RECEIPT, NOW - 3 * 10**9, trail.decision([trail.action("kill", 12, 43, 8)], [trail.candidate(43, HOSTILE, 8)]), result=-3),
+    trail.record(6, trail.NOTE, NOW - 2 * 10**9, text=HOSTILE),
+]
+
+
+def numbered(records):
+    return dict(enumerate(records, 1))
+
+
+@case("history: what it did")
+def _():
+    with folder() as root:
+        trail.write(root, numbered(FULL))
+        r = run("guard", "history", "--state-folder", root).expect(0)
+        assert_clean_text(r.out_bytes)
+        for words in ("the guard began: version 0.1.0", "decided: brake vllm (pid 42): will reach the floor",
+                      "done: brake vllm (pid 42), 12 processes, within 3.1 ms; then 5.0 GiB available", "decided: room of 1.0 GiB, blocks of order 9",
+                      "not done: kill a\\x1b[2J\\n\\xff\\u202eb (pid 43): No such process", "WHAT IT WOULD HAVE DONE\nNot known: "):
+            contains(r.out, words)
+        assert "1. vllm" not in r.out
+        full = run("guard", "--history", "--all", "--state-folder", root).expect(0)
+        assert_clean_text(full.out_bytes)
+        for words in ("5.0 GiB available, the floor is 4.0 GiB, falling by 9.8 GiB/s: there in 0.10 s",
+                      "1. vllm (pid 42): GPU 80.0 GiB, memory of its own 3.0 GiB, grows by 10.0 GiB/s, preferred", "2. a\\x1b[2J"):
+            contains(full.out, words)
+
+
+@case("history: as JSON")
+def _():
+    with folder() as root:
+        trail.write(root, numbered(FULL))
+        r = run("guard", "history", "--json", "--state-folder", root).expect(0)
+        document = r.json
+        check_documented(document, "umactl.guard-history/1")
+        equal([record["kind"] for record in document["records"]], ["start", "decision", "receipt", "decision", "receipt", "note"])
+        first = document["records"][1]
+        equal(first["actions"], [{"do": "brake", "reason": "will reach the floor", "pid": 42, "bytes": 0}])
+        equal((first["candidates"][0]["gpu_bytes"], first["candidates"][1]["gpu_bytes"]), (80 * GIB, None))
+        equal(first["candidates"][1]["name"], "a\x1b[2J\n\ufffd\u202eb")
+        equal((first["evidence"]["psi_some"], first["result"]), (None, None))
+        equal((document["records"][2]["seconds"], document["records"][4]["result"]), (0.0031, -3))
+        equal(document["replay"], None)
+
+
+@case("history: only since then")
+def _():
+    with folder() as root:
+        old = trail.record(1, trail.NOTE, NOW - 3 * 86400 * 10**9, text=b"long ago")
+        trail.write(root, {1: old, 2: trail.record(2, trail.NOTE, NOW, text=b"now")})
+        contains(run("guard", "history", "--state-folder", root).out, "long ago")
+        out = run("guard", "history", "--since", "2d", "--state-folder", root).expect(0).out
+        assert "long ago" not in out and "now" in out, out
+
+
+@case("history: records that are none are counted")
+def _():
+    with folder() as root:
+        good = trail.record(2, trail.NOTE, NOW, text=b"good")
+        cut = good[:700]
+        changed = bytearray(trail.record(4, trail.NOTE, NOW, text=b"changed"))
+        changed[1160] ^= 1
+        trail.write(root, {2: good, 3: cut, 4: bytes(changed)})
+        out = run("guard", "history", "--state-folder", root).expect(0).out
+        contains(out, "good")
+        contains(out, "2 records could not be used.")
+        equal(run("guard", "history", "--json", "--state-folder", root).expect(0).json["bad"], 2)
+
+
+@case("history: nothing to read")
+def _():
+    with folder() as root:
+        contains(run("guard", "history", "--state-folder", root).expect(3, err=None).err, f"{root}/trail: No such file")
+        put(root, "trail", "this is a letter\n" * 9999)
+        contains(run("guard", "history", "--state-folder", root).expect(3, err=None).err, f"{root}/trail: this is no trail of the guard's")
+        put(root, "p.conf", "[Floor]\nFloor=much\n")
+        contains(run("guard", "history", "--state-folder", root, "--policy", f"{root}/p.conf").expect(3, err=None).err, "p.conf:2: Floor:")
+
+
+@case("history: of a machine laid out as a folder")
+def _():
+    with folder() as root:
+        trail.write(os.path.join(root, "var/lib/umactl-guard"), {1: trail.record(1, trail.NOTE, NOW, text=b"elsewhere")})
+        contains(run("guard", "history", "--root", root).expect(0).out, "elsewhere")
+
+
+# ---- with the real one -----------------------------------------------------------------------------------------------
+
+
+def real_guard():
+    path = os.path.join(os.path.dirname(UMACTL), "uma-guard")
+    if not os.access(path, os.X_OK):
+        raise Skip("uma-guard is not built")
+    return path
+
+
+@case("run: the real guard looks once")
+def _():
+    real_guard()
+    with folder() as root:
+        put(root, "p.conf", "[Guard]\nDryRun=yes\n")
+        os.mkdir(f"{root}/run")
+        os.mkdir(f"{root}/state")
+        run("guard", "run", "--once", "--policy", f"{root}/p.conf", "--run-folder", f"{root}/run", "--state-folder", f"{root}/state",
+            "--within", str(os.getpid())).expect(0, err=None)
+
+
+@case("test: the whole path")
+def _():
+    real_guard()
+    if os.environ.get("UMA_SANITIZED"):
+        raise Skip("a sanitizer's guard is neither small nor fast")
+    r = run("guard", "test", "--json", timeout=120)
+    if r.code == 3:
+        raise Skip(r.err.strip())
+    assert r.code == 0, f"{r.out}\n{r.err}"
+    document = r.json
+    check_documented(document, "umactl.guard-test/1")
+    equal(document["passed"], True)
+    equal([s["step"] for s in document["steps"] if s["seconds"] is not None],
+          ["the guard starts", "it is stopped", "it goes on", "it is ended", "it reads its policy again", "it is stopped", "it goes on",
+           "it is ended", "the guard ends"])
+    equal([n for n in os.listdir("/tmp") if n.startswith("umactl-guard-test-")], [], "folders left behind")
+
+
+main()
