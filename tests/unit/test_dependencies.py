@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "act": ["base", "observe", "account"],
     "record": LIBRARY + ["act"],
     "cache": LIBRARY + ["act", "record", "window"],
-    "guard": ENGINE,
+    "guard": ENGINE + ["valve"],  # of it the format of the reservations alone
     "job": ENGINE + ["guard", "window", "valve"],
     "explain": ENGINE + ["guard", "job"],
     "publish": ENGINE + ["guard", "job"],
