@@ -16,6 +16,8 @@ struct replay {
     struct uma_guard_history history;
     struct uma_guard_decision decision;
     bool in_episode;
+    uint64_t from, lowest; /* of the episode: headroom at its beginning and since */
+    int64_t lowest_at;     /* CLOCK_REALTIME */
     struct uma_guard_replay *result;
 };
 
@@ -32,6 +34,8 @@ static void begin_episode(struct replay *replay, const struct uma_guard_action *
     struct uma_guard_replay *result = replay->result;
     const struct uma_guard_candidate *whom = uma_guard_candidate_of(&replay->decision, action);
     replay->in_episode = true;
+    replay->from = replay->lowest = headroom;
+    replay->lowest_at = real;
     if (result->n < UMA_GUARD_EPISODES) {
         struct uma_guard_episode *episode = &result->list[result->n++];
         *episode = (struct uma_guard_episode){
@@ -43,15 +47,25 @@ static void begin_episode(struct replay *replay, const struct uma_guard_action *
     result->episodes++;
 }
 
-/* Headroom is back where a stopped tree would be let go of; what was decided before is forgotten then, because none of it was done. */
+/*
+ * Where a stopped tree would be let go of, the fall is over: headroom is what it was, or has not sunk further for as long as a tree is kept stopped. What was decided before is forgotten then, because none of it was done.
+ */
+static bool is_over(const struct replay *replay, uint64_t headroom, int64_t real) {
+    return (double)headroom >= (double)replay->policy.floor * replay->policy.brake_release &&
+           (headroom >= replay->from || (double)(real - replay->lowest_at) >= replay->policy.brake_most * 1e9);
+}
+
 static void go_on_episode(struct replay *replay, uint64_t headroom, int64_t real) {
     struct uma_guard_replay *result = replay->result;
-    struct uma_guard_episode *episode = result->episodes == result->n ? &result->list[result->n - 1] : NULL;
-    if (episode) {
-        episode->end = real;
-        episode->lowest = MIN_OF(episode->lowest, headroom);
+    if (headroom < replay->lowest) {
+        replay->lowest = headroom;
+        replay->lowest_at = real;
     }
-    if ((double)headroom >= (double)replay->policy.floor * replay->policy.brake_release) {
+    if (result->episodes == result->n) {
+        result->list[result->n - 1].end = real;
+        result->list[result->n - 1].lowest = replay->lowest;
+    }
+    if (is_over(replay, headroom, real)) {
         replay->in_episode = false;
         replay->state = (struct uma_guard_state){ .last_room = replay->state.last_room };
     }
