@@ -23,8 +23,7 @@ enum { KERNEL_SECONDS = 5 };
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
-/* "PID/NAME" */
-static void path_of(char path[32], int32_t pid, const char *name) {
+void uma_guard_row_path(char path[32], int32_t pid, const char *name) {
     char digits[12];
     size_t n = 0, at = 0;
     for (uint32_t left = (uint32_t)pid; n == 0 || left > 0; left /= 10)
@@ -40,7 +39,7 @@ static ssize_t read_file(const struct uma_guard_processes *p, int32_t pid, const
     char path[32];
     _cleanup_close_ int fd = -1;
     if (!kept || *kept < 0) {
-        path_of(path, pid, name);
+        uma_guard_row_path(path, pid, name);
         fd = openat(p->proc, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0)
             return -errno;
@@ -231,6 +230,10 @@ enum uma_guard_row_result uma_guard_row_read(struct uma_guard_processes *process
         begin(process, row, &stat);
     row->known |= ROW_SEEN | ROW_FRESH;
     row->parent = stat.parent;
+    if (memcmp(stat.name, process->name, sizeof(stat.name)) != 0) { /* another program: its descriptors are its own */
+        row->known &= ~(uint32_t)ROW_DEVICE;
+        row->devices = 0;
+    }
     if (other || row->known & ROW_AGAIN || memcmp(stat.name, process->name, sizeof(stat.name)) != 0 || is_due(processes, row, now))
         identify(processes, policy, i, &stat, now);
     (void)memcpy(process->name, stat.name, sizeof(process->name));
@@ -241,6 +244,6 @@ enum uma_guard_row_result uma_guard_row_read(struct uma_guard_processes *process
     if (row->known & ROW_UMACTL && !(row->known & ROW_MARKED) && processes->before->folder >= 0 &&
         uma_guard_warn_marked(processes->before->folder, process->pid, process->start, process->uid, NULL))
         row->known |= ROW_MARKED;
-    process->flags = (process->flags & UMA_GUARD_HOLDS_GPU) | state_flags(&stat);
+    process->flags = state_flags(&stat);
     return ROW_READ;
 }

@@ -395,6 +395,7 @@ static void end(struct uma_guard_processes *p, const struct pass *pass, const st
     if (p->n < UMA_GUARD_PROCESS_MAX / 2) /* there is room again */
         p->before->least = 0;
     uma_guard_rows_flags(p);
+    uma_guard_rows_devices(p, pass->now, pass->deadline);
     uma_guard_rows_trees(p);
     uma_guard_rows_gpu(p, gpu, pass->now);
     uma_guard_rows_grow(p, pass->now);

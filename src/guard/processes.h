@@ -30,7 +30,7 @@ int uma_guard_processes_open(struct uma_guard_processes *processes, const char *
 void uma_guard_processes_close(struct uma_guard_processes *processes);
 /*
  * `gpu` may be NULL. `now` and the deadline are CLOCK_MONOTONIC (INT64_MAX: none). 0; -errno: the table is as it was. Where it is not whole, the rows that were not reached are as they were, and new
- * processes may be missing; it goes on there the next time. All of flags is set anew, but UMA_GUARD_HOLDS_GPU: whoever adds others does so after each table.
+ * processes may be missing; it goes on there the next time. All of flags is set anew: whoever adds others (UMA_GUARD_STOPPED_BY_US) does so after each table.
  */
 int uma_guard_processes_take(struct uma_guard_processes *processes, const struct uma_guard_policy *policy, const struct uma_guard_gpu *gpu,
                              int64_t now, int64_t deadline);

@@ -23,6 +23,7 @@ enum {
     ROW_KEPT = 1u << 18,   /* its files stay open: the largest, so that reading them takes no memory when there is none */
     ROW_QUIET = 1u << 19,  /* small, and it did not move between the last two looks */
     ROW_GPU = 1u << 20,    /* the driver speaks of it: it keeps its place */
+    ROW_DEVICE = 1u << 21, /* it has a GPU's device open, or had */
     ROW_FRESH = 1u << 16,  /* read for this table */
     ROW_AGAIN = 1u << 17,  /* the policy's patterns changed: what is known of its name and units is of others */
     ROW_FLAGS_AT = 8,      /* by its name: PROTECTED, NO_BRAKE, AVOID, PREFER, in the bits that they have there */
@@ -43,6 +44,7 @@ struct uma_guard_row {
     uint32_t known;        /* ROW_* */
     uint32_t faults;       /* when status was read; only whether it differs */
     int32_t fd[2];         /* stat and status of one that is kept open, -1 */
+    uint32_t devices;      /* milliseconds: when that was looked for; 0: never */
 };
 
 struct uma_guard_processes_before {
@@ -77,10 +79,15 @@ enum uma_guard_row_result { ROW_READ, ROW_GONE, ROW_FAILED /* it stays as it was
 /* Looks at the process of row `i`, which has its pid; a row that has become another process's begins anew. */
 enum uma_guard_row_result uma_guard_row_read(struct uma_guard_processes *processes, const struct uma_guard_policy *policy, size_t i,
                                              int64_t now);
+/* "PID/NAME"; a short name. */
+void uma_guard_row_path(char path[32], int32_t pid, const char *name);
 /* Closes what is open of it. */
 void uma_guard_row_close(struct uma_guard_row *row);
 /* Resident bytes of a process that has no row, and whether it is one at all. */
 bool uma_guard_row_peek(struct uma_guard_processes *processes, int32_t pid, uint64_t *ret_bytes, int32_t *ret_parent);
+
+/* ---- process_devices.c: UMA_GUARD_HOLDS_GPU ---- */
+void uma_guard_rows_devices(struct uma_guard_processes *processes, int64_t now, int64_t deadline);
 
 /* ---- process_gpu.c: what the driver says of each, and growth ---- */
 void uma_guard_rows_gpu(struct uma_guard_processes *processes, const struct uma_guard_gpu *gpu, int64_t now);

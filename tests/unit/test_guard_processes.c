@@ -199,6 +199,50 @@ static void gpu_bytes(void **state) {
     uma_guard_processes_close(&table);
 }
 
+static void link_of(const struct folder *f, int pid, int fd, const char *target) {
+    char path[256];
+    (void)snprintf(path, sizeof(path), "%s/proc/%d/fd", f->path, pid);
+    (void)mkdir(path, 0700);
+    (void)snprintf(path, sizeof(path), "%s/proc/%d/fd/%d", f->path, pid, fd);
+    assert_int_equal(symlink(target, path), 0);
+}
+
+static void who_has_a_device_open(void **state) {
+    (void)state;
+    _cleanup_folder_ struct folder f = { 0 };
+    begin(&f);
+    put_process(&f, &(struct made_process){ 10, 1, .anon = 100 });
+    put_process(&f, &(struct made_process){ 11, 1, .anon = 100 });
+    put_process(&f, &(struct made_process){ 12, 1, .anon = 100 });
+    put_process(&f, &(struct made_process){ 13, 1, .name = "Xorg", .anon = 100 });
+    link_of(&f, 10, 0, "/dev/null");
+    link_of(&f, 10, 3, "/dev/nvidiactl");
+    link_of(&f, 11, 3, "/home/dev/nvidiactl");
+    link_of(&f, 11, 4, "socket:[1]");
+    link_of(&f, 13, 3, "/dev/dri/renderD128");
+    take(SECOND, NULL);
+    assert_int_equal(process_of(&table, 10)->flags, UMA_GUARD_HOLDS_GPU);
+    assert_int_equal(process_of(&table, 11)->flags | process_of(&table, 12)->flags, 0);
+    assert_int_equal(process_of(&table, 13)->flags, UMA_GUARD_PROTECTED); /* need not be suspected */
+    link_of(&f, 12, 3, "/dev/kfd");
+    take(SECOND + 100 * MS, NULL); /* not yet looked for again */
+    assert_int_equal(process_of(&table, 12)->flags, 0);
+    take(2 * SECOND, NULL);
+    assert_int_equal(process_of(&table, 12)->flags, UMA_GUARD_HOLDS_GPU);
+    assert_int_equal(process_of(&table, 10)->flags, UMA_GUARD_HOLDS_GPU); /* remembered */
+    drop_process(&f, 10);
+    put_process(&f, &(struct made_process){ 10, 1, .name = "exec", .anon = 100 });
+    take(3 * SECOND, NULL);
+    assert_int_equal(process_of(&table, 10)->flags, 0);
+    for (int i = 0; i < 600; i++) /* more than one table looks at: it goes on */
+        link_of(&f, 11, 100 + i, "/tmp/x");
+    link_of(&f, 10, 3, "/dev/nvidia0");
+    for (int i = 0; i < 4; i++)
+        take((4 + i) * SECOND, NULL);
+    assert_int_equal(process_of(&table, 10)->flags, UMA_GUARD_HOLDS_GPU);
+    uma_guard_processes_close(&table);
+}
+
 static void no_proc(void **state) {
     (void)state;
     _cleanup_folder_ struct folder f = { 0 };
@@ -361,6 +405,7 @@ int main(void) {
         cmocka_unit_test(growth),
         cmocka_unit_test(who_is_gone_and_who_has_its_number),
         cmocka_unit_test(gpu_bytes),
+        cmocka_unit_test(who_has_a_device_open),
         cmocka_unit_test(no_proc),
         cmocka_unit_test(a_deadline),
         cmocka_unit_test(ten_thousand),
