@@ -93,6 +93,7 @@ bool uma_guard_is_shell(const char *name) {
 static const char *const protect[] = {
     /* the machine */
     "systemd*",
+    "init",
     "(sd-pam)",
     "dbus*",
     "*udevd",
@@ -102,8 +103,10 @@ static const char *const protect[] = {
     "chronyd",
     "multipathd",
     "iscsid",
-    "nvidia-persistenced",
-    "nvidia-cuda-mps*",
+    "rpc.*",
+    "nvidia-persist*",
+    "nvidia-cuda-m*",
+    "nv-host*",
     /* the way into it */
     "sshd*",
     "dropbear",
@@ -113,8 +116,10 @@ static const char *const protect[] = {
     "su",
     "doas",
     "NetworkManager",
-    "wpa_supplicant",
+    "wpa_suppl*",
+    "iwd",
     "dhc*",
+    "dnsmasq",
     "tailscaled",
     "mosh-server",
     "tmux*",

@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "guard/policy.h"
 
+#include "guard/names.h"
+
 #include <string.h>
 
 #define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
-
-/*
- * Whoever is stopped or ended so that nobody can reach the machine any more, or that nothing on it is looked after: system manager, logins, remote shells, network, seat, what starts containers and jobs (their
- * jobs are trees of their own and are not protected), the driver's daemons, and the guard. The shells of logins are known by what they are (processes.c), not by a name.
- */
-static const char *const protected_names[] = {
-    "systemd*", "init",     "sshd*",          "login",        "agetty",     "getty",      "dbus-daemon",    "dbus-broker*",
-    "polkitd",  "udevd",    "NetworkManager", "wpa_suppl*",   "dhclient*",  "iwd",        "dnsmasq",        "tailscaled",
-    "Xorg",     "Xwayland", "gnome-shell",    "kwin_*",       "sddm*",      "gdm*",       "lightdm",        "containerd*",
-    "dockerd",  "conmon",   "crio",           "kubelet",      "slurmd",     "slurmstepd", "nvidia-persist", "nvidia-pe*",
-    "nv-host*", "tmux*",    "uma-guard*",     "umactl-probe", "multipathd", "iscsid",     "rpc.*",
-};
-
-static void fill(struct uma_guard_patterns *into, const char *const *names, size_t n) {
-    for (size_t i = 0; i < n && i < UMA_GUARD_PATTERNS; i++) {
-        strncpy(into->list[i], names[i], UMA_GUARD_PATTERN_MAX - 1);
-        into->n = (uint32_t)i + 1;
-    }
-}
 
 void uma_guard_policy_default(struct uma_guard_policy *ret_policy) {
     *ret_policy = (struct uma_guard_policy){
@@ -53,7 +36,7 @@ void uma_guard_policy_default(struct uma_guard_policy *ret_policy) {
         .last_resort = false,
         .last_resort_after = 30, /* twice release_wait: the driver had its time */
     };
-    fill(&ret_policy->protect, protected_names, sizeof(protected_names) / sizeof(protected_names[0]));
+    uma_guard_names_default(ret_policy);
 }
 
 /*

@@ -73,7 +73,7 @@ const struct uma_guard_key uma_guard_keys[UMA_GUARD_KEYS] = {
     { "Victims", "Protect", UMA_GUARD_KEY_PATTERNS, AT(protect), 0, 0, false, false,
       "Programs that are never stopped or ended, by their name as the kernel has it (at most 15 letters; * and ? stand for "
       "others), or unit:NAME for a systemd unit or control group. Several words on a line, several lines; an empty one clears "
-      "what was there before. The kernel's own threads, process 1, the shell of a login and the guard itself are protected "
+      "what was there before. The kernel's own threads, process 1, the shell of a login, umactl and the guard itself are protected "
       "whatever stands here." },
     { "Victims", "Avoid", UMA_GUARD_KEY_PATTERNS, AT(avoid), 0, 0, false, false,
       "Programs that are a victim only where nobody else is left." },

@@ -13,7 +13,7 @@ enum { ANCESTORS_MAX = 64 /* of the guard: two or three, under a test's runners 
 
 static uint32_t flags_of(const struct uma_guard_process *process, const struct uma_guard_row *row) {
     uint32_t kept = process->flags & (UMA_GUARD_STOPPED | UMA_GUARD_EXITING);
-    bool never = process->pid == 1 || row->known & (ROW_KERNEL | ROW_SITS);
+    bool never = process->pid == 1 || row->known & (ROW_KERNEL | ROW_SITS | ROW_UMACTL);
     return kept | (row->known >> ROW_FLAGS_AT & ROW_FLAGS) | (row->known >> ROW_UNIT_FLAGS_AT & ROW_FLAGS) |
            (never ? UMA_GUARD_PROTECTED : 0u);
 }

@@ -53,7 +53,7 @@ static void defaults(void **state) {
     struct uma_guard_policy p;
     uma_guard_policy_default(&p);
     assert_true(p.brake && p.terminate && p.kill && p.room && !p.last_resort && !p.dry_run);
-    assert_true(p.protect.n > 10 && p.prefer.n == 0 && p.no_brake.n == 0);
+    assert_true(p.protect.n > 10 && p.prefer.n == 0 && p.avoid.n > 0 && p.no_brake.n > 0);
     for (uint32_t i = 0; i < p.protect.n; i++) /* a name that is longer than the kernel's would never match */
         assert_true(strlen(p.protect.list[i]) > 0 && strlen(p.protect.list[i]) < UMA_GUARD_NAME_MAX);
 }
