@@ -86,6 +86,8 @@ int uma_guard_loop_take_table(struct uma_guard_loop *loop, int64_t now) {
     if (r < 0 && uma_guard_spare_give(&loop->actor.spare, r))
         r = uma_guard_processes_take(&loop->processes, &loop->policy, gpu, now, now + TABLE_DEADLINE_NS);
     loop->counts.tables++;
+    uma_guard_declared_read(&loop->declared, now);
+    uma_guard_processes_declare(&loop->processes, loop->declared.list, loop->declared.uids, loop->declared.n);
     if (r == 0 && loop->options.within != 0)
         r = uma_guard_marks_within(&loop->actor, &loop->processes, loop->options.within);
     uma_guard_marks_apply(&loop->marks, &loop->actor, &loop->processes, now);
@@ -96,7 +98,9 @@ static struct uma_guard_view view_of(const struct uma_guard_loop *loop) {
     return (struct uma_guard_view){ .now = &loop->reading,
                                     .processes = loop->processes.time != 0 ? loop->processes.list : NULL,
                                     .n_processes = loop->processes.time != 0 ? loop->processes.n : 0,
-                                    .processes_time = loop->processes.time };
+                                    .processes_time = loop->processes.time,
+                                    .envelopes = loop->declared.list,
+                                    .n_envelopes = loop->declared.n };
 }
 
 /* Decides and acts; true: it acted. */
@@ -276,6 +280,8 @@ int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_opti
     r = uma_guard_actor_open(&loop->actor, &loop->processes, prefix, loop->dry_run);
     if (r < 0)
         return r;
+    /* jobs of this machine have declared nothing to another one that is a folder */
+    uma_guard_declared_open(&loop->declared, prefix[0] == '\0' ? NULL : loop->options.root);
     open_in_run_folder(loop, loop->started);
     open_in_state_folder(loop);
     uma_guard_manager_open(&loop->manager);
@@ -296,6 +302,7 @@ void uma_guard_loop_close(struct uma_guard_loop *loop) {
     uma_guard_state_close(&loop->state_file);
     (void)uma_guard_last_resort_allow(&loop->resort, false);
     uma_guard_actor_close(&loop->actor);
+    uma_guard_declared_close(&loop->declared);
     uma_guard_processes_close(&loop->processes);
     uma_guard_observer_close(&loop->observer);
     uma_guard_watch_close(&loop->watch);

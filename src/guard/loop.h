@@ -8,6 +8,7 @@
 #include "guard/act.h"
 #include "guard/control.h"
 #include "guard/decide.h"
+#include "guard/declared.h"
 #include "guard/gpu_file.h"
 #include "guard/last_resort.h"
 #include "guard/link.h"
@@ -42,6 +43,7 @@ struct uma_guard_loop {
     struct uma_guard_reading reading;
     struct uma_guard_history history;
     struct uma_guard_processes processes;
+    struct uma_guard_declared declared;
     struct uma_guard_gpu_reader gpu_reader;
     struct uma_guard_gpu gpu;
     char gpu_path[512];

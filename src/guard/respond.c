@@ -72,7 +72,7 @@ static void write_receipt(struct uma_guard_loop *loop, const struct uma_guard_ac
 
 static const char *told(const struct uma_guard_action *action, bool dry_run) {
     static const char *const words[][2] = {
-        [UMA_GUARD_NOTHING] = { "nothing", "nothing" },
+        [UMA_GUARD_NOTHING] = { "does nothing", "does nothing" },
         [UMA_GUARD_ROOM] = { "asked for room", "would ask for room" },
         [UMA_GUARD_BRAKE] = { "stopped ", "would stop " },
         [UMA_GUARD_RELEASE] = { "let go on ", "would let go on " },
@@ -100,8 +100,10 @@ static void log_action(const struct uma_guard_loop *loop, const struct uma_guard
             uma_guard_line_unsigned(&line, acted->n);
             uma_guard_line_text(&line, " processes");
         }
-        uma_guard_line_text(&line, ", ");
-        uma_guard_line_bytes(&line, action->bytes);
+        if (action->bytes > 0) {
+            uma_guard_line_text(&line, ", ");
+            uma_guard_line_bytes(&line, action->bytes);
+        }
         uma_guard_line_text(&line, acted->by_group ? ", by its control group)" : ")");
     } else if (action->kind == UMA_GUARD_ROOM) {
         uma_guard_line_text(&line, ": ");

@@ -27,7 +27,7 @@ void uma_guard_scan_close(struct uma_guard_scan *scan) {
 }
 
 /* Fields are numbered as in proc(5): 3 state, 4 ppid, 20 num_threads, 22 starttime. The name (2) ends at the last ')' of the text: it may hold brackets and spaces itself, and what follows it does not. */
-bool uma_guard_stat_parse(const char *text, size_t n, struct uma_guard_seen *ret_seen) {
+bool uma_guard_seen_parse(const char *text, size_t n, struct uma_guard_seen *ret_seen) {
     struct uma_guard_seen seen = { 0 };
     uint64_t pid, parent = 0, threads = 0;
     const char *end = text + n, *at = uma_parse_u64(text, end, &pid);
@@ -80,7 +80,7 @@ int uma_guard_scan_one(const struct uma_guard_scan *scan, int32_t pid, struct um
     ssize_t n = read(fd, text, sizeof(text));
     if (n < 0)
         return -errno;
-    if (!uma_guard_stat_parse(text, (size_t)n, &seen) || seen.pid != pid)
+    if (!uma_guard_seen_parse(text, (size_t)n, &seen) || seen.pid != pid)
         return -EINVAL;
     *ret_seen = seen;
     return 0;

@@ -48,4 +48,4 @@ int uma_guard_scan_one(const struct uma_guard_scan *scan, int32_t pid, struct um
 bool uma_guard_seen_gone(const struct uma_guard_seen *seen);
 
 /* The text of /proc/PID/stat. Pure; the name in it may hold anything, also ") Z 1". */
-bool uma_guard_stat_parse(const char *text, size_t n, struct uma_guard_seen *ret_seen);
+bool uma_guard_seen_parse(const char *text, size_t n, struct uma_guard_seen *ret_seen);

@@ -17,7 +17,7 @@
 static struct uma_guard_scan scan;
 
 static bool parse(const char *text, struct uma_guard_seen *ret_seen) {
-    return uma_guard_stat_parse(text, strlen(text), ret_seen);
+    return uma_guard_seen_parse(text, strlen(text), ret_seen);
 }
 
 static void a_stat_file_is_read(void **state) {
