@@ -139,7 +139,7 @@ def _():
 
 # ---- a job's warning ---------------------------------------------------------------------------------------------------
 
-TRAINER = """
+TRAINER = r"""
 import os, signal, sys, time
 def save(*_):
     print("saved", flush=True)
@@ -166,7 +166,9 @@ def marks(h):
 def _():
     with Helper() as h:
         child = job(h, "--warn", "USR1", "--warn", "./save-now", command=["sh", "-c", '"$0" -c "$1"; exit $?', PYTHON, TRAINER])
-        pid = int(child.stdout.readline().split()[1])
+        line = child.stdout.readline()
+        assert line.startswith("ready "), (line, child.stderr.read())
+        pid = int(line.split()[1])
         wait_for("the mark", lambda: marks(h))
         h.send(WARN, pid=pid, start=start_of(pid), name="python3")
         out, err = child.communicate(timeout=PATIENCE)

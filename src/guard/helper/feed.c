@@ -10,9 +10,9 @@
 #include "observe/gpu_probe.h"
 
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* An answer costs the driver a few milliseconds: far from the floor a process that grew within two seconds is no danger yet, near it half a second tells who grows. */
 #define PERIOD_FAR_NS (2 * UMA_SECOND_NS)
@@ -37,7 +37,7 @@ struct uma_helper_feed {
     uint64_t total;
     enum uma_validity told;
     bool told_hung;
-    _Atomic int64_t near_until;
+    int64_t near_until; /* under the thread's lock */
     char path[PATH_MAX];
 };
 
@@ -82,6 +82,21 @@ static void tell(struct uma_helper_feed *feed, const struct uma_gpus *gpus) {
     feed->told = gpus->source.validity;
 }
 
+/* Until the next question is due, which the news that the machine is near its floor brings forward. False: the helper ends. */
+static bool pause_after(struct uma_helper_feed *feed, int64_t asked) {
+    (void)pthread_mutex_lock(&feed->thread.lock);
+    while (!feed->thread.stop) {
+        int64_t now = uma_monotonic_ns(), due = asked + (now < feed->near_until ? PERIOD_NEAR_NS : PERIOD_FAR_NS);
+        struct timespec until = { .tv_sec = due / UMA_SECOND_NS, .tv_nsec = due % UMA_SECOND_NS };
+        if (now >= due)
+            break;
+        (void)pthread_cond_timedwait(&feed->thread.wake, &feed->thread.lock, &until); /* by CLOCK_MONOTONIC: thread.c */
+    }
+    bool stop = feed->thread.stop;
+    (void)pthread_mutex_unlock(&feed->thread.lock);
+    return !stop;
+}
+
 static void work(void *userdata) {
     struct uma_helper_feed *feed = userdata;
     int64_t asked;
@@ -95,14 +110,7 @@ static void work(void *userdata) {
         tell(feed, &gpus);
         if (gpus.source.validity == UMA_KNOWN && !gpus.hung)
             publish(feed, &gpus, asked);
-        /* in short pauses, because the machine may come near its floor meanwhile */
-        for (int64_t now = uma_monotonic_ns(); now < asked + PERIOD_FAR_NS; now = uma_monotonic_ns()) {
-            if (now >= asked + PERIOD_NEAR_NS && now < atomic_load(&feed->near_until))
-                break;
-            if (!uma_thread_pause(&feed->thread, MIN_OF(now + PERIOD_NEAR_NS, asked + PERIOD_FAR_NS)))
-                return;
-        }
-    } while (uma_thread_pause(&feed->thread, 0));
+    } while (pause_after(feed, asked));
 }
 
 static void done(struct uma_helper_feed *feed) {
@@ -137,7 +145,10 @@ int uma_helper_feed_start(const char *path, struct uma_helper_feed **ret_feed, s
 }
 
 void uma_helper_feed_near(struct uma_helper_feed *feed, int64_t until_ns) {
-    atomic_store(&feed->near_until, until_ns);
+    (void)pthread_mutex_lock(&feed->thread.lock);
+    feed->near_until = until_ns;
+    (void)pthread_cond_broadcast(&feed->thread.wake);
+    (void)pthread_mutex_unlock(&feed->thread.lock);
 }
 
 struct uma_helper_feed *uma_helper_feed_stop(struct uma_helper_feed *feed) {

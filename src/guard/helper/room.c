@@ -16,8 +16,6 @@
 #define EVICT_NS (5 * UMA_SECOND_NS)
 /* At the end, for what is under way. */
 #define STOP_NS (UMA_SECOND_NS / 2)
-/* How often the thread looks whether there is a request. The guard asks where free memory is short, not where it falls within milliseconds: that is for the brake. */
-#define TICK_NS (UMA_SECOND_NS / 10)
 
 struct uma_helper_room {
     struct uma_thread thread;
@@ -95,16 +93,19 @@ static void make_room(struct uma_helper_room *room, uint64_t bytes, int order) {
 
 static void work(void *userdata) {
     struct uma_helper_room *room = userdata;
-    do {
+    for (;;) {
         (void)pthread_mutex_lock(&room->thread.lock);
-        bool wanted = room->wanted;
+        while (!room->wanted && !room->thread.stop)
+            (void)pthread_cond_wait(&room->thread.wake, &room->thread.lock);
+        bool stop = room->thread.stop;
         uint64_t bytes = room->bytes;
         int order = room->order;
         room->wanted = false;
         (void)pthread_mutex_unlock(&room->thread.lock);
-        if (wanted)
-            make_room(room, bytes, order);
-    } while (uma_thread_pause(&room->thread, uma_monotonic_ns() + TICK_NS));
+        if (stop)
+            return;
+        make_room(room, bytes, order);
+    }
 }
 
 static void done(struct uma_helper_room *room) {
@@ -139,6 +140,7 @@ void uma_helper_room_ask(struct uma_helper_room *room, uint64_t bytes, int order
     room->bytes = bytes;
     room->order = order;
     room->wanted = true;
+    (void)pthread_cond_broadcast(&room->thread.wake);
     (void)pthread_mutex_unlock(&room->thread.lock);
 }
 
