@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "usage: umactl guard [COMMAND] [OPTION...]\n"
@@ -109,4 +110,24 @@ int uma_guard_places_finish(struct uma_guard_places *places, const char *root, s
     return r < 0
                ? r
                : below_root(&places->state_folder, UMA_GUARD_STATE_FOLDER, root, places->below_root[1], sizeof(places->below_root[1]), err);
+}
+
+/* ---- the program -------------------------------------------------------------------------------------------- */
+
+int uma_guard_program_find(char ret_path[PATH_MAX], struct uma_error *err) {
+    static const char *const beside[] = { "uma-guard", "guard/uma-guard", "../sbin/uma-guard" };
+    const char *named = secure_getenv("UMACTL_GUARD");
+    char own[PATH_MAX];
+    if (named && *named) {
+        if (snprintf(ret_path, PATH_MAX, "%s", named) >= PATH_MAX)
+            return uma_error_set(err, ENAMETOOLONG, "UMACTL_GUARD");
+        return access(ret_path, X_OK) == 0 ? 0 : uma_error_set(err, errno, "%.400s (named by UMACTL_GUARD)", named);
+    }
+    ssize_t n = readlink("/proc/self/exe", own, sizeof(own));
+    while (n > 0 && own[n - 1] != '/')
+        n--;
+    for (size_t i = 0; i < ELEMENTS(beside) && n > 0; i++)
+        if (snprintf(ret_path, PATH_MAX, "%.*s%s", (int)n, own, beside[i]) < PATH_MAX && access(ret_path, X_OK) == 0)
+            return 0;
+    return uma_error_text(err, ENOENT, "uma-guard is neither beside this program nor in ../sbin (UMACTL_GUARD names another place)");
 }

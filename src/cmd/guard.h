@@ -11,6 +11,8 @@
 #include "guard/message.h"
 #include "guard/trail.h"
 
+#include <limits.h>
+
 /* Found by their second word in guard.c; argv[0] of their run() is that word. */
 extern const struct uma_command uma_command_guard_status, uma_command_guard_history, uma_command_guard_policy, uma_command_guard_test,
     uma_command_guard_run, uma_command_guard_release;
@@ -34,6 +36,9 @@ struct uma_guard_places {
 int uma_guard_places_option(const struct uma_command *command, struct uma_guard_places *places, int option);
 /* After the last option: what was not said. `root`: NULL or "/" for this machine. 0, or -ENAMETOOLONG. */
 int uma_guard_places_finish(struct uma_guard_places *places, const char *root, struct uma_error *err);
+
+/* Where uma-guard is: the place that UMACTL_GUARD names is the only one; else beside this program, where a build has it, and in ../sbin, where it is installed. */
+int uma_guard_program_find(char ret_path[PATH_MAX], struct uma_error *err);
 
 /* ---- asking the guard (guard_ask.c) ------------------------------------------------------------------------- */
 

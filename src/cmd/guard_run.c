@@ -2,8 +2,6 @@
 /* In its place: what uma-guard's own options mean is said in its manual page, and this command passes them on as they are. */
 #include "cmd/guard.h"
 
-#include "observe/gpu_probe_start.h"
-
 #include <string.h>
 #include <unistd.h>
 
@@ -62,7 +60,7 @@ static int run(int argc, char **argv) {
     int status = check(argc, argv);
     if (status >= 0)
         return status;
-    if (uma_probe_program_find(name, "UMACTL_GUARD", path, &err) < 0)
+    if (uma_guard_program_find(path, &err) < 0)
         return uma_command_fail(self->name, UMA_EXIT_UNKNOWN, &err);
     argv[0] = name;
     (void)execv(path, argv);

@@ -5,7 +5,6 @@
 #include "base/units.h"
 #include "cmd/layout.h"
 #include "guard/policy_file.h"
-#include "observe/gpu_probe_start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +20,8 @@ static const char usage[] =
     "usage: umactl guard test [OPTION...]\n"
     "\n"
     "Try the whole path on this machine: start a guard of its own, with folders and a policy of its own, that may touch only a child of this\n"
-    "program; have the child grow by a harmless amount; see it stopped, let go on, and ended, by SIGTERM and in a second round by SIGKILL;\n"
-    "and find it all written down. Takes some seconds, needs no root, and leaves the guard of the machine alone.\n"
+    "program; have the child grow by a harmless amount; see it stopped, let go on, and ended by SIGTERM, and a second child by SIGKILL; and\n"
+    "find it all written down. Takes some seconds, needs no root, and leaves the guard of the machine alone.\n"
     "\n"
     "      --json           print JSON\n"
     "      --version        print the version\n"
@@ -34,9 +33,8 @@ static const struct uma_command *const self = &uma_command_guard_test;
 
 /* A guard begins within 0.1 s; a loaded machine is given a hundred times as long, and so is every step. */
 #define PATIENCE 15.0
-/* What the child takes a second: eight times what counts as jitter (a 2,048th of the memory: danger.c), so that other programs do not hide it; and at least twice what reaches the floor within the horizon. */
+/* What the child takes a second: eight times what counts as jitter (a 2,048th of the memory: danger.c), so that other programs do not hide it; and at least so much that nothing would be left after half the horizon. */
 #define JITTERS (8.0 / 2048)
-#define HORIZON 600.0
 #define SPEED_LEAST (16 * UMA_MIB)
 enum { MOST_SHARE = 8 }; /* of what is available */
 
@@ -48,6 +46,8 @@ static double seconds_since(int64_t then) {
 
 UMA_PRINTF(5, 6)
 static bool step(struct uma_guard_test *test, const char *what, bool fine, double seconds, const char *format, ...) {
+    if (test->interrupted) /* what was waited for then is no fault */
+        return false;
     if (test->n_steps < UMA_GUARD_TEST_STEPS) {
         struct uma_guard_test_step *s = &test->steps[test->n_steps++];
         *s = (struct uma_guard_test_step){ .what = what, .fine = fine, .seconds = seconds };
@@ -107,35 +107,32 @@ static bool check_receipt(struct uma_guard_test *test, const char *what, enum um
     return step(test, what, true, -1, "%.1f ms after the reading that asked for it", (double)record.took_ns / 1e6);
 }
 
-/* The child stops, goes on, perhaps again, and ends. */
-static bool follow_child(struct uma_guard_test *test, int expected) {
-    int64_t begin = uma_monotonic_ns(), stopped = 0, went_on = 0;
+/* The child stops and goes on. */
+static bool see_brake(struct uma_guard_test *test) {
+    int64_t begin = uma_monotonic_ns();
+    int number;
+    if (uma_guard_test_wait(test, PATIENCE, &number) != UMA_GUARD_TEST_STOPPED)
+        return step(test, "it is stopped", false, -1, test->child ? "not within %.0f s" : "it ended, within %.0f s", PATIENCE);
+    int64_t stopped = uma_monotonic_ns();
+    (void)step(test, "it is stopped", true, (double)(stopped - begin) / 1e9, "%s", "");
+    if (uma_guard_test_wait(test, PATIENCE, &number) != UMA_GUARD_TEST_GOES_ON)
+        return step(test, "it goes on", false, -1, test->child ? "not within %.0f s" : "it ended, within %.0f s", PATIENCE);
+    (void)step(test, "it goes on", true, seconds_since(stopped), "%s", "");
+    return check_receipt(test, "the stop is written down", UMA_GUARD_BRAKE, test->child);
+}
+
+/* The child ends, after it may have been stopped some more times. */
+static bool see_end(struct uma_guard_test *test, int expected, int64_t begin) {
     pid_t pid = test->child;
-    for (unsigned i = 0; i < 16; i++) { /* events: more are no test any more */
+    for (unsigned i = 0; i < 64; i++) { /* events: more are no test any more */
         int number = 0;
         enum uma_guard_test_event event = uma_guard_test_wait(test, PATIENCE, &number);
-        if (event == UMA_GUARD_TEST_STOPPED && !stopped) {
-            stopped = uma_monotonic_ns();
-            (void)step(test, "it is stopped", true, (double)(stopped - begin) / 1e9, "%s", "");
-            (void)check_receipt(test, "which is written down", UMA_GUARD_BRAKE, pid);
-        } else if (event == UMA_GUARD_TEST_GOES_ON && stopped && !went_on) {
-            went_on = uma_monotonic_ns();
-            (void)step(test, "it goes on", true, (double)(went_on - stopped) / 1e9, "%s", "");
-        } else if (event == UMA_GUARD_TEST_ENDED) {
-            bool fine = number == expected && stopped && went_on;
-            return step(test, "it is ended", fine, seconds_since(went_on ? went_on : begin), "by signal %d%s%s", number,
-                        number == expected ? "" : ", not by the one that was expected",
-                        !stopped   ? ", and was never stopped"
-                        : !went_on ? ", and never went on"
-                                   : "") &&
-                   check_receipt(test, "which is written down", expected == SIGTERM ? UMA_GUARD_TERM : UMA_GUARD_KILL, pid);
-        } else if (event == UMA_GUARD_TEST_NOTHING) {
-            return step(test,
-                        !stopped   ? "it is stopped"
-                        : !went_on ? "it goes on"
-                                   : "it is ended",
-                        false, -1, "not within %.0f s", PATIENCE);
-        }
+        if (event == UMA_GUARD_TEST_NOTHING)
+            return step(test, "it is ended", false, -1, "not within %.0f s", PATIENCE);
+        if (event == UMA_GUARD_TEST_ENDED)
+            return step(test, "it is ended", number == expected, seconds_since(begin), "by signal %d%s", number,
+                        number == expected ? "" : ", not by the one that was expected") &&
+                   check_receipt(test, "its end is written down", expected == SIGTERM ? UMA_GUARD_TERM : UMA_GUARD_KILL, pid);
     }
     return step(test, "it is ended", false, -1, "it is stopped and let go on again and again");
 }
@@ -143,32 +140,30 @@ static bool follow_child(struct uma_guard_test *test, int expected) {
 /* ---- the test ----------------------------------------------------------------------------------------------- */
 
 /* The guard reads its policy again, and says that it is fine. */
-static bool reload(struct uma_guard_test *test) {
+static bool reload(struct uma_guard_test *test, enum uma_guard_test_rung rung, const char *what) {
     char value[16] = "";
     struct uma_guard_told told;
     struct uma_error err = { 0 };
     int64_t begin = uma_monotonic_ns();
-    if (uma_guard_test_policy(test, false, &err) < 0 || kill(test->guard, SIGHUP) < 0)
-        return step(test, "it reads its policy again", false, -1, "%.180s", err.text);
-    (void)nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+    if (uma_guard_test_policy(test, rung, &err) < 0 || kill(test->guard, SIGHUP) < 0)
+        return step(test, what, false, -1, "%.180s", err.text);
+    (void)nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
     if (uma_guard_ask_it(test->run_folder, "status", &told, &err) < 0)
-        return step(test, "it reads its policy again", false, -1, "%.180s", err.text);
+        return step(test, what, false, -1, "%.180s", err.text);
     bool fine = uma_guard_told_value(&told, "policy", 0, value, sizeof(value)) && strcmp(value, "fine") == 0;
-    return step(test, "it reads its policy again", fine, seconds_since(begin), "%s", fine ? "" : "it calls it broken");
+    return step(test, what, fine, seconds_since(begin), "%s", fine ? "" : "it calls it broken");
 }
 
-static bool round_of(struct uma_guard_test *test, bool deaf, struct uma_error *err) {
-    if (uma_guard_test_start_child(test, deaf, err) < 0)
-        return step(test, "a child", false, -1, "%.180s", err->text);
+static bool begin_child(struct uma_guard_test *test, bool deaf) {
+    struct uma_error err = { 0 };
+    _cleanup_text_ struct uma_text text = { 0 };
+    if (uma_guard_test_start_child(test, deaf, &err) < 0)
+        return step(test, "a child grows", false, -1, "%.180s", err.text);
     /* it is seen once before it grows, as a job would be */
     (void)nanosleep(&(struct timespec){ .tv_sec = 1, .tv_nsec = 200000000 }, NULL);
-    char speed[64] = "";
-    _cleanup_text_ struct uma_text text = { 0 };
     uma_text_bytes(&text, test->speed);
-    (void)snprintf(speed, sizeof(speed), "by %.40s/s", text.data ? text.data : "?");
-    (void)step(test, deaf ? "a child grows that ignores SIGTERM" : "a child grows", true, -1, "%s", speed);
     uma_guard_test_let_grow(test);
-    return follow_child(test, deaf ? SIGKILL : SIGTERM);
+    return step(test, deaf ? "a child grows that ignores SIGTERM" : "a child grows", true, -1, "by %.40s/s", text.data ? text.data : "?");
 }
 
 static bool end_guard(struct uma_guard_test *test) {
@@ -185,13 +180,20 @@ static bool end_guard(struct uma_guard_test *test) {
     return step(test, "the guard ends", fine, seconds_since(begin), "%s", fine ? "" : "with an error");
 }
 
-static void try_all(struct uma_guard_test *test, const char *program, struct uma_error *err) {
-    if (uma_guard_test_policy(test, true, err) < 0 || uma_guard_test_start_guard(test, program, err) < 0) {
-        (void)step(test, "the guard starts", false, -1, "%.180s", err->text);
+static void try_all(struct uma_guard_test *test, const char *program) {
+    struct uma_error err = { 0 };
+    if (uma_guard_test_policy(test, UMA_GUARD_TEST_BRAKE, &err) < 0 || uma_guard_test_start_guard(test, program, &err) < 0) {
+        (void)step(test, "the guard starts", false, -1, "%.180s", err.text);
         return;
     }
-    if (wait_for_guard(test) && round_of(test, false, err) && reload(test) && round_of(test, true, err))
-        (void)end_guard(test);
+    if (!wait_for_guard(test) || !begin_child(test, false) || !see_brake(test))
+        return;
+    int64_t begin = uma_monotonic_ns();
+    if (!reload(test, UMA_GUARD_TEST_TERM, "the policy now: end it") || !see_end(test, SIGTERM, begin) ||
+        !reload(test, UMA_GUARD_TEST_KILL, "the policy now: kill it") || !begin_child(test, true) ||
+        !see_end(test, SIGKILL, uma_monotonic_ns()))
+        return;
+    (void)end_guard(test);
 }
 
 /* What it may take; 0, or -EBUSY where a child that grows would be no test but harm. */
@@ -214,7 +216,7 @@ static int measure(struct uma_guard_test *test, struct uma_error *err) {
         return uma_error_text(err, EBUSY, "%llu MiB are available, and twice the floor (%llu MiB) is wanted for a test",
                               (unsigned long long)(test->headroom / UMA_MIB), (unsigned long long)(policy.floor / UMA_MIB));
     test->floor = test->headroom / 2;
-    double speed = MAX_OF((double)test->total * JITTERS, 2 * (double)test->floor / HORIZON);
+    double speed = MAX_OF((double)test->total * JITTERS, 2 * (double)test->headroom / UMA_GUARD_TEST_HORIZON);
     test->speed = MAX_OF((uint64_t)speed, SPEED_LEAST) / UMA_MIB * UMA_MIB;
     test->most = test->headroom / MOST_SHARE;
     return 0;
@@ -295,7 +297,7 @@ static int try_and_tell(const char *program, bool as_json) {
         uma_guard_test_end(&test);
         return uma_command_fail(self->name, UMA_EXIT_UNKNOWN, &err);
     }
-    try_all(&test, program, &err);
+    try_all(&test, program);
     _cleanup_text_ struct uma_text text = { 0 };
     if (as_json)
         write_json(&text, &test);
@@ -319,7 +321,7 @@ static int run(int argc, char **argv) {
     struct uma_error err = { 0 };
     if (uma_option_next(&reader, argc, argv) == UMA_OPTION_STOP)
         return reader.status;
-    if (uma_probe_program_find("uma-guard", "UMACTL_GUARD", program, &err) < 0)
+    if (uma_guard_program_find(program, &err) < 0)
         return uma_command_fail(self->name, UMA_EXIT_UNKNOWN, &err);
     return try_and_tell(program, common.json);
 }

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 enum { UMA_GUARD_TEST_STEPS = 24 };
+enum { UMA_GUARD_TEST_HORIZON = 600 }; /* seconds; as long as a policy may say */
 
 struct uma_guard_test_step {
     const char *what;
@@ -32,8 +33,9 @@ struct uma_guard_test {
 int uma_guard_test_begin(struct uma_guard_test *test, struct uma_error *err);
 /* Ends what still runs, and removes the folders. */
 void uma_guard_test_end(struct uma_guard_test *test);
-/* `terminate`: SIGTERM before SIGKILL. */
-int uma_guard_test_policy(const struct uma_guard_test *test, bool terminate, struct uma_error *err);
+/* What the guard may do to the child: stop it; or, where it may not be stopped, end it by SIGTERM, or by SIGKILL at once. */
+enum uma_guard_test_rung { UMA_GUARD_TEST_BRAKE, UMA_GUARD_TEST_TERM, UMA_GUARD_TEST_KILL };
+int uma_guard_test_policy(const struct uma_guard_test *test, enum uma_guard_test_rung rung, struct uma_error *err);
 int uma_guard_test_start_guard(struct uma_guard_test *test, const char *program, struct uma_error *err);
 /* A child that waits, then grows. `deaf`: SIGTERM does not end it. */
 int uma_guard_test_start_child(struct uma_guard_test *test, bool deaf, struct uma_error *err);

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define CHILD "umactl-grows" /* at most 15 letters */
+
 static volatile sig_atomic_t ended_by;
 
 static void take_signal(int number) {
@@ -88,14 +90,16 @@ void uma_guard_test_end(struct uma_guard_test *test) {
 /*
  * Half of what is available is the floor, and the horizon is as long as it can be: a fall that would take minutes is danger, so that little has to be taken, and the machine stays far from where it could come to harm.
  */
-int uma_guard_test_policy(const struct uma_guard_test *test, bool terminate, struct uma_error *err) {
+int uma_guard_test_policy(const struct uma_guard_test *test, enum uma_guard_test_rung rung, struct uma_error *err) {
     char text[512];
     int n = snprintf(text, sizeof(text),
-                     "[Floor]\nFloor=%llu\nHorizon=600\n"
-                     "[Brake]\nBrakeMost=2\nBrakeRelease=1\nBrakeTimes=1\nBrakeWindow=600\n"
+                     "[Floor]\nFloor=%llu\nHorizon=%d\n"
+                     "[Brake]\nBrakeMost=2\nBrakeRelease=1\nBrakeTimes=1000\n"
                      "[Warn]\nWarn=no\n[Room]\nRoom=no\n"
-                     "[Kill]\nTerminate=%s\nTermGrace=5\nReleaseWait=5\n",
-                     (unsigned long long)test->floor, terminate ? "yes" : "no");
+                     "[Kill]\nTerminate=%s\nReleaseWait=5\n"
+                     "[Victims]\nNoBrake=%s\n",
+                     (unsigned long long)test->floor, UMA_GUARD_TEST_HORIZON, rung == UMA_GUARD_TEST_KILL ? "no" : "yes",
+                     rung == UMA_GUARD_TEST_BRAKE ? "" : CHILD);
     _cleanup_close_ int fd = open(test->policy, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     int r = fd < 0 ? -errno : fchmod(fd, 0644) < 0 ? -errno : uma_write_all(fd, text, (size_t)n);
     return r < 0 ? uma_error_set(err, -r, "%s", test->policy) : 0;
@@ -171,7 +175,7 @@ int uma_guard_test_start_child(struct uma_guard_test *test, bool deaf, struct um
         die_with(own);
         if (deaf)
             (void)signal(SIGTERM, SIG_IGN);
-        (void)prctl(PR_SET_NAME, "umactl-grows");
+        (void)prctl(PR_SET_NAME, CHILD);
         if (read(ends[0], &byte, 1) != 1)
             _exit(0);
         grow(test->speed, test->most);
