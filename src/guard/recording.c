@@ -27,10 +27,13 @@ enum {
  */
 #define READING_COST_NS (SECOND_NS / 2)
 #define READINGS_SAVED INT64_C(60000)
-/* A table is up to 6 KB. One a minute for long is 26 MB in three days; sixty may come at once, not more than two a second. */
+/*
+ * A table is up to 6 KB. One a minute for long is 26 MB in three days; sixty may come at once. With half of these goes every new table, at most four a second, so that growth can be seen before the first decision: a fall of some seconds. The
+ * other half is for tables that a decision was taken on.
+ */
 #define TABLE_COST_NS (60 * SECOND_NS)
 #define TABLES_SAVED INT64_C(60)
-#define TABLE_APART_NS (SECOND_NS / 2)
+#define TABLE_APART_NS (SECOND_NS / 4)
 /* What jobs hold of their envelopes moves all the time, and its use to a decision is coarse. */
 #define ENVELOPES_APART_NS SECOND_NS
 /* A freeze loses what is not on disk: near the floor decisions bring it there, far from it half a minute is enough. A tenth of a second lets a row of decisions share a sync. */
@@ -273,10 +276,11 @@ static bool is_kept(struct uma_guard_recording *r, const struct uma_guard_readin
 }
 
 static bool wants_table(struct uma_guard_recording *r, const struct uma_guard_view *view, bool decided) {
-    if (!decided || !view->processes || view->n_processes == 0 || view->processes_time == r->table_time)
+    if (!view->processes || view->n_processes == 0 || view->processes_time == r->table_time)
         return false;
     bool apart = r->table_kept == 0 || r->last < r->table_kept || r->last - r->table_kept >= TABLE_APART_NS;
-    if (!apart || r->table_budget < TABLE_COST_NS)
+    int64_t reserve = decided ? 0 : TABLES_SAVED / 2 * TABLE_COST_NS;
+    if ((!apart && !decided) || r->table_budget < reserve + TABLE_COST_NS)
         return false;
     r->table_budget -= TABLE_COST_NS;
     r->table_time = view->processes_time;

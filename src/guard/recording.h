@@ -2,7 +2,7 @@
 /*
  * recording.h - the readings of the last days in a ring file of fixed size, for `umactl guard history` to run the decision over them again with today's policy, or another: one record a second far from
  * the floor (the mean is of no use to a decision: the reading itself), every reading near it for as long as that is not the rule. In blocks of 8 KiB, written and synced by a second thread when the block is full, a decision was taken or half a
- * minute is over. With a decision goes the table of the processes that it saw (the 64 largest trees). No allocation after opening. Checksummed; what a power loss cut is passed over.
+ * minute is over. With a decision goes the table of the processes that it saw (the 64 largest trees), and others before it for as long as they are few. No allocation after opening. Checksummed; what a power loss cut is passed over.
  */
 #pragma once
 
