@@ -142,8 +142,8 @@ def _():
 TRAINER = r"""
 import os, signal, sys, time
 def save(*_):
-    print("saved", flush=True)
-    sys.exit(7)
+    os.write(1, b"saved\n")
+    os._exit(7)
 signal.signal(signal.SIGUSR1, save)
 print("ready", os.getpid(), flush=True)
 for _ in range(600):
@@ -439,6 +439,15 @@ def _():
         contains(r.stderr, "another helper is there")
         h.send(WARN, pid=1 << 30, start=1)
         h.says("nobody warned")
+
+
+@case("one whose folder is taken away ends, so that it is started anew")
+def _():
+    with Helper() as h:
+        os.rename(h.run, h.run + ".old")
+        os.mkdir(h.run)
+        equal(h.process.wait(PATIENCE), 1)
+        contains(h.log, "the guard cannot reach this helper")
 
 
 @case("a folder that others may write is refused")

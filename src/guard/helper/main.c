@@ -30,9 +30,12 @@ struct helper {
     int signals;
     uint64_t refused_told;
     int64_t refused_at;
-    bool ended;
+    int64_t looked;
+    bool ended, unreachable;
 };
 
+/* How often the helper looks whether it can be reached: systemd starts it again within a second. */
+#define LOOK_NS (5 * UMA_SECOND_NS)
 #define REFUSED_TELL_NS (60 * UMA_SECOND_NS) /* a line a minute is enough to find who sends nonsense */
 
 /* ---- what the guard says ---------------------------------------------------------------------------------------- */
@@ -118,10 +121,18 @@ static int take_signals(void) {
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
 
 static int milliseconds(int64_t until, int64_t now) {
-    if (until == INT64_MAX)
-        return -1;
     int64_t ms = (until - now + 999999) / 1000000;
     return (int)MAX_OF(MIN_OF(ms, INT64_C(60000)), INT64_C(0));
+}
+
+static void look(struct helper *h, int64_t now) {
+    if (now - h->looked < LOOK_NS)
+        return;
+    h->looked = now;
+    if (!uma_helper_socket_reachable(&h->socket)) {
+        uma_helper_say(UMA_HELPER_WARNING, "%.107s is gone: the guard cannot reach this helper, which ends", h->socket.address.sun_path);
+        h->ended = h->unreachable = true;
+    }
 }
 
 static void loop(struct helper *h) {
@@ -130,12 +141,12 @@ static void loop(struct helper *h) {
         struct pollfd fds[] = { { .fd = h->socket.fd, .events = POLLIN },
                                 { .fd = h->signals, .events = POLLIN },
                                 { .fd = h->notify.telling ? h->notify.child.pidfd : -1, .events = POLLIN } };
-        if (poll(fds, ELEMENTS(fds), milliseconds(until, now)) <= 0)
-            continue;
-        if (fds[1].revents)
+        int n = poll(fds, ELEMENTS(fds), milliseconds(MIN_OF(until, h->looked + LOOK_NS), now));
+        if (n > 0 && fds[1].revents)
             on_signals(h);
-        if (fds[0].revents && !h->ended)
+        if (n > 0 && fds[0].revents && !h->ended)
             on_socket(h);
+        look(h, uma_monotonic_ns());
     }
 }
 
@@ -150,7 +161,8 @@ static int begin(struct helper *h, struct uma_error *err) {
         return r;
     if (load(h, &policy) < 0)
         uma_helper_say(UMA_HELPER_WARNING, "nobody is told of actions until the policy is mended and read again (SIGHUP)");
-    uma_helper_notify_begin(&h->notify, &policy, uma_monotonic_ns());
+    h->looked = uma_monotonic_ns();
+    uma_helper_notify_begin(&h->notify, &policy, h->looked);
     if (snprintf(path, sizeof(path), "%s/" UMA_GUARD_GPU_NAME, h->options.run_folder) >= (int)sizeof(path))
         return uma_error_set(err, ENAMETOOLONG, "%.64s", h->options.run_folder);
     r = uma_helper_feed_start(path, &h->feed, err);
@@ -178,5 +190,5 @@ int main(int argc, char **argv) {
     else
         loop(&h);
     finish(&h);
-    return r < 0 ? 1 : 0;
+    return r < 0 || h.unreachable ? 1 : 0;
 }

@@ -68,15 +68,26 @@ int uma_helper_socket_open(struct uma_helper_socket *ret_socket, const char *fol
     r = bind_to(fd, &s.address, err);
     if (r < 0)
         return r;
+    struct stat st;
+    if (stat(s.address.sun_path, &st) < 0)
+        return uma_error_set(err, errno, "%.107s", s.address.sun_path);
+    s.device = st.st_dev;
+    s.inode = st.st_ino;
     s.fd = TAKE_FD(fd);
     s.lock = TAKE_FD(lock);
     *ret_socket = s;
     return 0;
 }
 
+bool uma_helper_socket_reachable(const struct uma_helper_socket *s) {
+    struct stat st;
+    return lstat(s->address.sun_path, &st) == 0 && st.st_dev == s->device && st.st_ino == s->inode;
+}
+
 void uma_helper_socket_close(struct uma_helper_socket *s) {
     if (s->fd >= 0) {
-        (void)unlink(s->address.sun_path);
+        if (uma_helper_socket_reachable(s)) /* else it is another's */
+            (void)unlink(s->address.sun_path);
         (void)close(TAKE_FD(s->fd));
     }
     if (s->lock >= 0)
