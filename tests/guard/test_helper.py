@@ -14,6 +14,7 @@ import time
 from helper_support import BRAKE, HELPER, KILL, NOTHING, PATIENCE, RELEASE, ROOM, SEND, WARN, Helper, start_of, wait_for  # isort: skip
 
 from cache_support import MIB, cached, fill, place, put  # noqa: E402
+from documented import check_documented  # noqa: E402
 from harness import UMACTL, Skip, case, contains, equal, main  # noqa: E402
 
 PYTHON = sys.executable
@@ -270,7 +271,7 @@ def _():
         text = wait_for("the command", lambda: told(h))
         lines = text.splitlines()
         for line in ("UMA_GUARD_ACTION=kill", "UMA_GUARD_PID=77", f"UMA_GUARD_BYTES={12 << 30}", f"UMA_GUARD_HEADROOM={1 << 30}",
-                     f"UMA_GUARD_FLOOR={4 << 30}", "UMA_GUARD_ERRNO=0", "UMA_GUARD_REASON=will reach the floor", "UMA_GUARD_LEFT_OUT=0"):
+                     f"UMA_GUARD_FLOOR={4 << 30}", "UMA_GUARD_RESULT=0", "UMA_GUARD_REASON=will reach the floor", "UMA_GUARD_LEFT_OUT=0"):
             assert line in lines, f"{line}\n{text}"
         name = [x for x in lines if x.startswith("UMA_GUARD_NAME=")][0]
         contains(name, "\\x1b[31m$(id)\\n")
@@ -373,7 +374,8 @@ def _():
             d = json.loads(body)
             equal((d["schema"], d["action"], d["reason"]), ("umactl.guard-notification/1", "kill", "will reach the floor"))
             equal(d["process"]["name"], 'py"\\n<x>')
-            equal((d["process"]["pid"], d["process"]["bytes"], d["process"]["gpu"]), (77, 12 << 30, None))
+            equal((d["process"]["pid"], d["process"]["bytes"], d["process"]["gpu_bytes"]), (77, 12 << 30, None))
+            check_documented(d, "umactl.guard-notification/1")
             equal((d["evidence"]["rate"], d["evidence"]["time_to_floor"], d["evidence"]["psi_some"]), (-1e9, None, None))
             contains(d["text"], 'killed py"\\n<x> (pid 77), which has 12.0 GiB')
             h.put("guard.conf", f"[Notify]\nWebhook={base}/fail?token=s3cret\n")

@@ -74,7 +74,7 @@ static void document(void **state) {
     assert_int_equal(json_integer_value(json_object_get(d, "left_out")), 9);
     json_t *process = json_object_get(d, "process"), *evidence = json_object_get(d, "evidence");
     assert_string_equal(json_string_value(json_object_get(process, "name")), "\\x1b[1m<b>\"\\n\\xff&$`");
-    assert_int_equal(json_integer_value(json_object_get(process, "gpu")), 2ll << 30);
+    assert_int_equal(json_integer_value(json_object_get(process, "gpu_bytes")), 2ll << 30);
     assert_int_equal(json_integer_value(json_object_get(process, "growth")), -5);
     assert_true(json_is_null(json_object_get(evidence, "time_to_floor")));
     assert_true(json_is_null(json_object_get(evidence, "psi_some")));
@@ -83,7 +83,7 @@ static void document(void **state) {
     uma_text_reset(&text);
     m.whom.gpu_known = false;
     uma_helper_notify_json(&m, "", 0, &text);
-    assert_non_null(strstr(text.data, "\"gpu\":null"));
+    assert_non_null(strstr(text.data, "\"gpu_bytes\":null"));
 }
 
 static void words(void **state) {

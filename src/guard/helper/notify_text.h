@@ -12,7 +12,7 @@ bool uma_helper_notify_worth(const struct uma_guard_message *message);
 
 /* "UMA_GUARD_ACTION=kill" and so on; each ends with a zero byte. `left_out`: actions before this one that nobody was told of. */
 void uma_helper_notify_variables(const struct uma_guard_message *message, uint64_t left_out, struct uma_text *into);
-/* One JSON object, umactl.guard-notification/1 (docs/guard.md). */
+/* One JSON object, umactl.guard-notification/1 (docs/json.md). */
 void uma_helper_notify_json(const struct uma_guard_message *message, const char *host, uint64_t left_out, struct uma_text *into);
 /* "killed python (pid 77): 12.0 GiB" */
 void uma_helper_notify_title(const struct uma_guard_message *message, struct uma_text *into);
