@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHILD "umactl-grows" /* at most 15 letters */
+#define CHILD "grows-for-test" /* at most 15 letters; not "umactl...", which is protected */
 
 static volatile sig_atomic_t ended_by;
 

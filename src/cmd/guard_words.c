@@ -26,7 +26,7 @@ static void name_text(struct uma_text *text, const char name[UMA_GUARD_NAME_MAX]
 }
 
 void uma_guard_action_text(struct uma_text *text, const struct uma_guard_action *action, const struct uma_guard_candidate *whom) {
-    uma_text_append(text, uma_guard_action_word(action->kind));
+    uma_text_append(text, action->kind == UMA_GUARD_NOTHING ? "nothing can be done" : uma_guard_action_word(action->kind));
     if (action->kind == UMA_GUARD_ROOM) {
         uma_text_append(text, " of ");
         uma_text_bytes(text, action->bytes);

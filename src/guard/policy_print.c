@@ -134,7 +134,7 @@ static void print_reason(const char *reason, struct uma_text *into) {
 static const char opening[] =
     "# The policy of uma-guard: /etc/umactl/guard.conf, or a part of it in /etc/umactl/guard.conf.d/NAME.conf.\n"
     "# Every key stands here with its default and the reason of it. `umactl guard policy --check` reads a policy\n"
-    "# without using it; systemctl reload uma-guard has the guard read it again.\n"
+    "# without using it; `systemctl reload umactl-guard` has the guard read it again.\n"
     "# Sizes: 512M, 4G (binary), 4GB (decimal). Times: 0.5, 500ms, 90, 5m, 2h. Switches: yes or no.\n"
     "\n";
 

@@ -285,6 +285,7 @@ FULL = [
     trail.record(4, trail.DECISION, NOW - 3 * 10**9, trail.decision([trail.action("room", 4, size=GIB, order=9)])),
     trail.record(5, trail.RECEIPT, NOW - 3 * 10**9, trail.decision([trail.action("kill", 12, 43, 8)], [trail.candidate(43, HOSTILE, 8)]), result=-3),
     trail.record(6, trail.NOTE, NOW - 2 * 10**9, text=HOSTILE),
+    trail.record(7, trail.DECISION, NOW - 10**9, trail.decision([trail.action("nothing", 8)])),
 ]
 
 
@@ -300,6 +301,7 @@ def _():
         assert_clean_text(r.out_bytes)
         for words in ("the guard began: version 0.1.0", "decided: brake vllm (pid 42): will reach the floor",
                       "done: brake vllm (pid 42), 12 processes, within 3.1 ms; then 5.0 GiB available", "decided: room of 1.0 GiB, blocks of order 9",
+                      "decided: nothing can be done: whoever grows may not be stopped",
                       "not done: kill a\\x1b[2J\\n\\xff\\u202eb (pid 43): No such process", "WHAT IT WOULD HAVE DONE\nNot known: "):
             contains(r.out, words)
         assert "1. vllm" not in r.out
@@ -317,7 +319,7 @@ def _():
         r = run("guard", "history", "--json", "--state-folder", root).expect(0)
         document = r.json
         check_documented(document, "umactl.guard-history/1")
-        equal([record["kind"] for record in document["records"]], ["start", "decision", "receipt", "decision", "receipt", "note"])
+        equal([record["kind"] for record in document["records"]], ["start", "decision", "receipt", "decision", "receipt", "note", "decision"])
         first = document["records"][1]
         equal(first["actions"], [{"do": "brake", "reason": "will reach the floor", "pid": 42, "bytes": 0}])
         equal((first["candidates"][0]["gpu_bytes"], first["candidates"][1]["gpu_bytes"]), (80 * GIB, None))
