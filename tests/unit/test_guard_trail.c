@@ -312,7 +312,7 @@ static void disk_hangs(void **state) {
         assert_true(w == 0 || w == -EAGAIN);
         lost += w == -EAGAIN;
     }
-    assert_true(lost >= 64 - 17 && lost < 64);
+    assert_true(lost >= 64 - 33 && lost < 64); /* 16 wait; 16 more are in the sync that hangs where the thread began late; and the first */
     struct uma_guard_kept kept;
     uma_guard_trail_kept(trail, &kept);
     assert_int_equal(kept.lost, lost);
