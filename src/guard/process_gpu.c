@@ -7,6 +7,9 @@
 #define MILLISECOND_NS INT64_C(1000000)
 /* Growth is taken from a table at least so old, where there is one: less than that, and the batches in which the kernel counts (64 pages of a thread or a processor) are seen for growth. */
 #define SPAN_NS (50 * MILLISECOND_NS)
+/* The first tables after a while without any: what one grew by since then tells of then. From the table before it is taken as soon as that is so old; 64 pages in that time are 25 MB/s, a collapse is hundreds. */
+#define LONG_NS (4 * SPAN_NS)
+#define SHORT_NS (10 * MILLISECOND_NS)
 /* The GPU's growth between two answers tells of now for as long as that: an answer takes a few ms, and where the driver hangs the last one tells of then. */
 #define GPU_FRESH_NS (2000 * MILLISECOND_NS)
 
@@ -99,8 +102,9 @@ static void grow(struct uma_guard_process *process, struct uma_guard_row *row, i
         row->base_time[0] = row->base_time[1];
         row->base_held[0] = row->base_held[1];
     }
-    process->grown_ns = now > row->base_time[0] ? now - row->base_time[0] : 0;
-    process->grown = process->grown_ns > 0 ? difference(now_held, row->base_held[0]) : 0;
+    int from = now - row->base_time[0] > LONG_NS && now - row->base_time[1] >= SHORT_NS ? 1 : 0;
+    process->grown_ns = now > row->base_time[from] ? now - row->base_time[from] : 0;
+    process->grown = process->grown_ns > 0 ? difference(now_held, row->base_held[from]) : 0;
     if (process->grown_ns > 0 && process->gpu_grown_ns > 0 && gpu_age_ns <= GPU_FRESH_NS) {
         double share = (double)process->gpu_grown * ((double)process->grown_ns / (double)process->gpu_grown_ns);
         const double most = 4e18; /* of 63 bits; only hostile numbers come near it */

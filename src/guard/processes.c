@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * What it costs, in time of a processor, on a busy virtual machine with 2 processors and Linux 6.18 (a system call 1.2 us; opening, reading and closing a stat 13 us, reading one that is open 5, a status 11):
+ *
+ *   processes               324     2,025
+ *   the first table       17.6 ms  126 ms    stat, status and cgroup of each
+ *   a whole one            4.5 ms   26 ms    stat of each
+ *   again within 100 ms    0.6 ms  2.5 ms    those that are large or move, and the listing
+ */
 #include "guard/processes_private.h"
 
 #include "base/cleanup.h"

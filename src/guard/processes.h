@@ -5,7 +5,8 @@
  * memory, then the largest known, then those that are new, then the rest. Not thread-safe.
  *
  * How true it is. The kernel counts the pages of a process in batches (64 pages for each thread until 6.2, for each processor since), so that what is read may be off by that; and memory that only the driver knows is in no file of a
- * process: it comes from the GPU's answers, with their age. Growth is taken over 50 to 100 ms where tables are taken that often, and from one table to the next where they are not, by pid and start.
+ * process: it comes from the GPU's answers, with their age. Growth is taken over 50 to 100 ms where tables are taken that often, and from one table to the next where they are not, by pid and start. The first table costs four times
+ * what the next ones do, and knows of no growth: it is best taken before it is needed.
  */
 #pragma once
 

@@ -98,6 +98,12 @@ static void growth(void **state) {
     take(5 * SECOND, NULL);
     assert_true(process_of(&table, 11)->anon == 5 * MIB_BYTES && process_of(&table, 11)->swap == 2 * MIB_BYTES);
     assert_int_equal(process_of(&table, 11)->grown, 4 * MIB_BYTES);
+    /* after a while without tables the second tells of now, not of then */
+    take(30 * SECOND, NULL);
+    hog.anon += 40;
+    put_process(&f, &hog);
+    take(30 * SECOND + 10 * MS, NULL);
+    assert_true(process_of(&table, 10)->grown == 40 * MIB_BYTES && process_of(&table, 10)->grown_ns == 10 * MS);
     /* the clock went back: no growth over nothing */
     take(2 * SECOND, NULL);
     assert_int_equal(process_of(&table, 10)->grown_ns, 0);
