@@ -31,7 +31,7 @@ struct options {
 };
 
 struct reading {
-    struct uma_guard_policy policy, defaults;
+    struct uma_guard_policy given, policy, defaults; /* as it was read, as it is for this machine */
     struct uma_guard_policy_sources sources;
     uint64_t total; /* 0: not known, and what goes by it stays 0 */
 };
@@ -43,7 +43,8 @@ static void print_source(const struct reading *r, unsigned i, struct uma_text *t
     if (source->line) {
         uma_text_append(text, "# ");
         (void)uma_text_safe(text, source->path, 0);
-        uma_text_printf(text, ":%u\n", (unsigned)source->line);
+        uma_text_printf(text, ":%u%s\n", (unsigned)source->line,
+                        uma_guard_policy_same(&r->given, &r->policy, &uma_guard_keys[i]) ? "" : ", as far as this machine allows");
     } else if (!uma_guard_policy_same(&r->policy, &r->defaults, &uma_guard_keys[i]))
         uma_text_append(text, "# by the size of this machine\n");
 }
@@ -171,6 +172,7 @@ static int show(const struct options *options, struct reading *r) {
     if (options->check && !options->common.json)
         return say_fine(r, &text);
     uma_guard_policy_default(&r->defaults);
+    r->given = r->policy;
     r->total = read_total(options);
     if (r->total)
         uma_guard_policy_settle(&r->policy, r->total);

@@ -5,7 +5,7 @@
  * place of an earlier one; patterns add up, and an empty value clears them.
  *
  * All or nothing: one mistake anywhere, and the policy stays as it was; the error names file, line and what was expected. Bounded: 64 KiB a file, 64 files, 512 bytes a line. Files that others than root
- * may write are refused when the reader is root. Reading allocates nothing (uma-guard reads it again at SIGHUP): about 60 KiB of stack.
+ * may write are refused when the reader is root. Reading allocates nothing (uma-guard reads it again at SIGHUP): about 36 KiB of stack.
  */
 #pragma once
 

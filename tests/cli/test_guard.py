@@ -6,7 +6,9 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -97,6 +99,16 @@ def _():
         reasons = run("guard", "policy", "--root", root, "--reasons").expect(0).out
         contains(reasons, "\nFloor=8G\n")
         contains(reasons, "\n#Brake=yes\n")
+
+
+@case("policy: what is too much for the machine is said to be taken down")
+def _():
+    with folder() as root:
+        put(root, "etc/umactl/guard.conf", "[Floor]\nHardFloor=8G\nFloor=0\n")
+        put(root, "proc/meminfo", "MemTotal: 16000000 kB\nMemFree: 100 kB\nMemAvailable: 100 kB\n")
+        text = run("guard", "policy", "--root", root).expect(0).out
+        contains(text, "guard.conf:2, as far as this machine allows\nHardFloor=512M\n")
+        contains(text, "guard.conf:3, as far as this machine allows\nFloor=512M\n")
 
 
 @case("policy: a secret is not told")
@@ -387,6 +399,57 @@ def _():
         os.mkdir(f"{root}/state")
         run("guard", "run", "--once", "--policy", f"{root}/p.conf", "--run-folder", f"{root}/run", "--state-folder", f"{root}/state",
             "--within", str(os.getpid())).expect(0, err=None)
+
+
+@contextlib.contextmanager
+def started(root, policy):
+    """uma-guard on this machine, that may touch only what is below this script."""
+    put(root, "p.conf", policy)
+    for name in ("run", "state"):
+        os.mkdir(os.path.join(root, name))
+    with open(f"{root}/log", "wb") as log:
+        guard = subprocess.Popen([UMACTL, "guard", "run", "--policy", f"{root}/p.conf", "--run-folder", f"{root}/run", "--state-folder",
+                                  f"{root}/state", "--within", str(os.getpid())], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + 30
+        while run("guard", "--run-folder", f"{root}/run", "--state-folder", f"{root}/state").code != 0:
+            with open(f"{root}/log", encoding="utf-8", errors="replace") as log:
+                assert guard.poll() is None and time.monotonic() < end, log.read()
+            time.sleep(0.05)
+        yield guard
+    finally:
+        guard.terminate()
+        guard.wait(20)
+
+
+@case("the real guard: status, release, reload, history")
+def _():
+    real_guard()
+    with folder() as root:
+        with started(root, "[Brake]\nBrakeTimes=7\n") as guard:
+            at = ["--run-folder", f"{root}/run", "--state-folder", f"{root}/state"]
+            document = run("guard", "status", *at, "--json").expect(0).json
+            check_documented(document, "umactl.guard-status/1")
+            equal((document["running"], document["pid"], document["policy_fine"], document["dry_run"]), (True, guard.pid, True, False))
+            assert document["headroom"] > 0 and document["floor"] > document["hard_floor"] > 0, document
+            equal(run("guard", "release", "--run-folder", f"{root}/run").expect(1).out, "Nobody is stopped.\n")
+            put(root, "p.conf", "[Brake]\nBrakeTimes=many\n")
+            guard.send_signal(signal.SIGHUP)
+            end = time.monotonic() + 20
+            while run("guard", "status", *at, "--json").json["policy_fine"] and time.monotonic() < end:
+                time.sleep(0.05)
+            contains(run("guard", *at).expect(0).out, "Its policy's file has a mistake, and the policy before holds")
+            put(root, "p.conf", "[Brake]\nBrakeTimes=7\n[Guard]\nDryRun=yes\n")
+            guard.send_signal(signal.SIGHUP)
+            while not run("guard", "status", *at, "--json").json["policy_fine"] and time.monotonic() < end:
+                time.sleep(0.05)
+            contains(run("guard", *at).expect(0).out, "as a dry run")
+        equal(guard.returncode, 0)
+        history = run("guard", "history", "--state-folder", f"{root}/state", "--json").expect(0).json
+        check_documented(history, "umactl.guard-history/1")
+        equal(history["records"][0]["kind"], "start")
+        assert history["replay"]["readings"] > 0, history["replay"]
+        run("guard", "--run-folder", f"{root}/run", "--state-folder", f"{root}/state").expect(1)
 
 
 @case("test: the whole path")
