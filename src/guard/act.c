@@ -295,14 +295,15 @@ struct uma_guard_acted uma_guard_end_tree(struct uma_guard_actor *actor, int32_t
         if (killing && round == 0)
             acted.by_group = uma_guard_groups_kill(&actor->groups, &actor->scan, pid, actor->dry_run) == 1;
         uint32_t fresh = end_marked(actor, &acted, pid, signal_number, round == 0);
-        if (acted.at == 0)
+        if (acted.at == 0) {
             acted.at = uma_monotonic_ns();
+            if (killing) /* at once: a moment later it may have ended, and a large one is what takes long to */
+                reap_largest(actor, pid, start);
+        }
         /* one round of TERM: a process that answers it by starting a helper (a save, a log) may have it */
         if (fresh == 0 || !killing || actor->dry_run)
             break;
     }
-    if (killing)
-        reap_largest(actor, pid, start);
     /* a stopped process never hears of SIGTERM; one that is killed ends all the same */
     if (!killing)
         (void)uma_guard_continue_tree(actor, pid);

@@ -262,7 +262,7 @@ int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_opti
     const char *note = NULL, *prefix = options->root;
     loop->options = *options;
     loop->started = uma_monotonic_ns();
-    loop->resort.fd = loop->actor.scan.proc = loop->gpu_reader.fd = loop->link.fd = loop->state_file.fd = -1;
+    loop->resort.fd = loop->actor.scan.proc = loop->gpu_reader.fd = loop->link.fd = loop->state_file.fd = loop->journal = -1;
     loop->trail = uma_guard_trail_open(options->state_folder, &note);
     if (loop->trail == NULL)
         return -ENOMEM;
@@ -285,6 +285,7 @@ int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_opti
     open_in_run_folder(loop, loop->started);
     open_in_state_folder(loop);
     uma_guard_manager_open(&loop->manager);
+    loop->journal = uma_guard_say_to_journal() ? uma_guard_journal_open() : -1;
     r = uma_guard_reaper_start(&loop->actor.reaper);
     if (r < 0)
         uma_guard_loop_note(loop, UMA_GUARD_WARNING, "no thread to take memory back: it comes when processes end", r);
@@ -299,6 +300,7 @@ void uma_guard_loop_close(struct uma_guard_loop *loop) {
     uma_guard_gpu_reader_close(&loop->gpu_reader);
     uma_guard_link_close(&loop->link);
     uma_guard_manager_close(&loop->manager);
+    uma_cleanup_close(&loop->journal);
     uma_guard_state_close(&loop->state_file);
     (void)uma_guard_last_resort_allow(&loop->resort, false);
     uma_guard_actor_close(&loop->actor);

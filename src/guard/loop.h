@@ -10,6 +10,7 @@
 #include "guard/decide.h"
 #include "guard/declared.h"
 #include "guard/gpu_file.h"
+#include "guard/journal.h"
 #include "guard/last_resort.h"
 #include "guard/link.h"
 #include "guard/marks.h"
@@ -56,6 +57,7 @@ struct uma_guard_loop {
     struct uma_guard_trail_record record;
     struct uma_guard_recording *recording;
     struct uma_guard_link link;
+    int journal; /* -1: there is none */
     struct uma_guard_manager manager;
     struct uma_guard_watch watch;
     struct uma_guard_last_resort resort;

@@ -88,7 +88,9 @@ static const char *told(const struct uma_guard_action *action, bool dry_run) {
 static void log_action(const struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
                        const struct uma_guard_acted *acted, int64_t looked) {
     struct uma_guard_line line;
-    uma_guard_line_begin(&line, action->kind == UMA_GUARD_ROOM || action->kind == UMA_GUARD_RELEASE ? UMA_GUARD_NOTICE : UMA_GUARD_WARNING);
+    enum uma_guard_level level = action->kind == UMA_GUARD_ROOM || action->kind == UMA_GUARD_RELEASE ? UMA_GUARD_NOTICE : UMA_GUARD_WARNING;
+    uma_guard_line_begin(&line, level);
+    size_t prefix = line.length;
     uma_guard_line_text(&line, acted->result < 0 ? "could not: " : "");
     uma_guard_line_text(&line, told(action, loop->dry_run));
     if (action->pid != 0) {
@@ -128,7 +130,19 @@ static void log_action(const struct uma_guard_loop *loop, const struct uma_guard
         uma_guard_line_text(&line, "; still in the kernel: ");
         uma_guard_line_unsigned(&line, acted->left);
     }
-    uma_guard_say(&line);
+    /* the same words in an entry with fields, where there is a journal; then the line would come twice */
+    line.text[line.length] = '\0';
+    const struct uma_guard_journal_entry entry = { .message = line.text + prefix,
+                                                   .priority = (int)level,
+                                                   .action = action,
+                                                   .whom = action->pid != 0 ? who : NULL,
+                                                   .evidence = &loop->decision.evidence,
+                                                   .result = acted->result,
+                                                   .n_processes = acted->n,
+                                                   .took_ns = acted->at - looked,
+                                                   .dry_run = loop->dry_run };
+    if (!uma_guard_say_to_journal() || uma_guard_journal_send(loop->journal, UMA_GUARD_JOURNAL_SOCKET, &entry) < 0)
+        uma_guard_say(&line);
 }
 
 static void tell_helper(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,

@@ -27,6 +27,10 @@ void uma_guard_say_open(void) {
     to_journal = device == here.st_dev && inode == here.st_ino;
 }
 
+bool uma_guard_say_to_journal(void) {
+    return to_journal;
+}
+
 static void put(struct uma_guard_line *line, const char *s, size_t n) {
     n = MIN_OF(n, UMA_GUARD_LINE_MAX - 1 - line->length); /* one is kept for the end of the line */
     memcpy(line->text + line->length, s, n);

@@ -25,6 +25,8 @@ struct uma_guard_line {
 
 /* Looks at JOURNAL_STREAM once. */
 void uma_guard_say_open(void);
+/* Is stderr the journal's? */
+bool uma_guard_say_to_journal(void);
 
 void uma_guard_line_begin(struct uma_guard_line *line, enum uma_guard_level level);
 /* What is too long is cut. */

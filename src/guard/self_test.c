@@ -71,10 +71,13 @@ static int fails(const char *what, int code) {
 
 int uma_guard_self_test(struct uma_guard_loop *loop) {
     int r = uma_guard_loop_take_table(loop, uma_monotonic_ns());
-    if (r < 0 && loop->processes.time == 0)
+    if (r < 0 && loop->processes.time == 0 && loop->options.root[0] == '\0')
         return fails("no table of the processes could be taken", r);
     if (r < 0)
-        uma_guard_say_text(UMA_GUARD_WARNING, "no process may be touched: the one that --within names cannot be found", r);
+        uma_guard_say_text(UMA_GUARD_WARNING,
+                           loop->processes.time == 0 ? "no table of the processes could be taken"
+                                                     : "no process may be touched: the one that --within names cannot be found",
+                           r);
     if ((r = rehearse_decision(loop)) < 0)
         return fails("no memory to rehearse a decision", r);
     if ((r = rehearse_signal(loop)) < 0)
