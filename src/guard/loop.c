@@ -14,6 +14,8 @@
 
 /* A table is cut after so long: with it, 2 ms for the trail and some for the signals a stop is there within 20 ms of the reading that asked for it. */
 #define TABLE_DEADLINE_NS INT64_C(10000000)
+/* But the first one, at the start, when nothing is urgent yet: without it the guard does not begin, and a machine that is busy takes longer than 10 ms for it (20 to 90 were seen in an emulated guest). */
+#define FIRST_TABLE_DEADLINE_NS (2 * UMA_SECOND_NS)
 /* The shortest sleep: half of what a decision asks for at its nearest to the floor, so that neither a mistake in it nor a flood of wake-ups takes a processor. */
 #define SLEEP_LEAST_NS INT64_C(5000000)
 /* The longest: what a service manager's watchdog and a fall of 34 GiB to 13 in 1.5 s allow (shared facts, 2.3). */
@@ -82,9 +84,10 @@ static int observe(struct uma_guard_loop *loop) {
 
 int uma_guard_loop_take_table(struct uma_guard_loop *loop, int64_t now) {
     const struct uma_guard_gpu *gpu = loop->gpu.known ? &loop->gpu : NULL;
-    int r = uma_guard_processes_take(&loop->processes, &loop->policy, gpu, now, now + TABLE_DEADLINE_NS);
+    int64_t deadline = now + (loop->processes.time == 0 ? FIRST_TABLE_DEADLINE_NS : TABLE_DEADLINE_NS);
+    int r = uma_guard_processes_take(&loop->processes, &loop->policy, gpu, now, deadline);
     if (r < 0 && uma_guard_spare_give(&loop->actor.spare, r))
-        r = uma_guard_processes_take(&loop->processes, &loop->policy, gpu, now, now + TABLE_DEADLINE_NS);
+        r = uma_guard_processes_take(&loop->processes, &loop->policy, gpu, now, deadline);
     loop->counts.tables++;
     uma_guard_declared_read(&loop->declared, now);
     uma_guard_processes_declare(&loop->processes, loop->declared.list, loop->declared.uids, loop->declared.n);

@@ -20,11 +20,13 @@ import subprocess
 import tempfile
 import time
 
+import peers
 import ssh
 from initramfs import Archive
 from kernel_packages import Missing
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+MIB = 1 << 20
 MODULE = "uma_test_pool"
 PR_SET_PDEATHSIG = 1
 CONSOLE_BYTES = 4 << 20  # of the console, at most this much is kept, and of the report; a guest in trouble can write without end
@@ -138,7 +140,7 @@ def _pack(scenario, kernel, module, programs, variables, server, path):
                  b"sshd:x:100:65534::/run/sshd:/bin/false\n", 0o644)
     archive.file("/etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644)
     archive.program("/bin/busybox", find_busybox())
-    for name, place in (("init", "/init"), ("lib.sh", "/lib.sh"), ("job", "/bin/job")):
+    for name, place in (("init", "/init"), ("lib.sh", "/lib.sh"), ("guarded.sh", "/guarded.sh"), ("job", "/bin/job")):
         with open(os.path.join(HERE, name), "rb") as file:
             archive.file(place, file.read())
     with open(scenario.path, "rb") as file:
@@ -148,6 +150,7 @@ def _pack(scenario, kernel, module, programs, variables, server, path):
     wanted = list(scenario.modules)
     if scenario.disk:
         wanted.append("virtio_blk")
+    peers.pack(archive, dict(variable.split("=", 1) for variable in variables).get("GUARD"))
     if server:
         wanted.append("virtio_net")
         server.pack(archive)

@@ -4,7 +4,7 @@
 scenarios/NAME.sh begins with a comment that says what it shows, and lines "#: KEY VALUE":
   #: memory 512M          of the guest (default 512M)
   #: disk 600M [READ [WRITE]]  an empty ext4 on /disk, read and written with at most so many bytes a second (K, M, G)
-  #: bound 60             seconds of wall time after which the guest is killed (default 60)
+  #: bound 60 [200]       seconds of wall time after which the guest is killed (default 60), and more for each of RUNS (--set RUNS=N, else 2)
   #: processors 2         (default 2)
   #: needs NAME[=PLACE]   a program or library that was built here: found in the folders given with --programs, put to /bin/NAME or PLACE with the
                           libraries that it is linked with; as many lines as needed (heartbeat is always there)
@@ -28,7 +28,7 @@ class Scenario:
         self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
         self.memory, self.bound, self.processors = 512 << 20, 60.0, 2
         self.disk = self.disk_rate = self.disk_write_rate = 0
-        self.ssh = False
+        self.ssh, self.bound_each = False, 0.0
         self.needs, self.modules, self.kernel_options = [("heartbeat", "/bin/heartbeat")], [], ""
         with open(path, encoding="utf-8") as file:
             for key, value in re.findall(r"^#: (\w+) +(.*?)\s*$", file.read(), re.M):
@@ -42,7 +42,8 @@ class Scenario:
             self.disk = unit(size)
             self.disk_rate, self.disk_write_rate = [unit(each) for each in rate] + [0] * (2 - len(rate))
         elif key == "bound":
-            self.bound = float(value)
+            self.bound, *each = [float(seconds) for seconds in value.split()]
+            self.bound_each = each[0] if each else 0.0
         elif key == "processors":
             self.processors = int(value)
         elif key == "needs":
@@ -66,6 +67,12 @@ class Scenario:
                 raise FileNotFoundError(f"{self.name} needs {name}, which is in none of: {' '.join(folders) or 'no folder was given (--programs)'}")
             found.append((place, paths[0]))
         return found
+
+    def for_runs(self, variables):
+        """The bound for so many rounds."""
+        runs = dict(variable.split("=", 1) for variable in variables).get("RUNS", "2")
+        self.bound += self.bound_each * int(runs if runs.isdigit() else "2")
+        self.bound_each = 0.0
 
     def judge(self):
         path = os.path.splitext(self.path)[0] + ".py"

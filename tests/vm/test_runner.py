@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The runner's own parts, without a guest: the archive, the report, what a scenario may say, and QEMU's end in every case."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +13,13 @@ import traceback
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
+import guarded  # noqa: E402
 import guest  # noqa: E402
 import initramfs  # noqa: E402
 import kernel_packages  # noqa: E402
+import packages  # noqa: E402
 import scenario  # noqa: E402
+import ssh  # noqa: E402
 
 CASES = []
 
@@ -171,6 +175,102 @@ def one_kernel_is_downloaded_and_then_kept(folder):
     finally:
         kernel_packages.Apt, kernel_packages._unpack, kernel_packages.cache_folder = kept
     assert asked == ["6.12.9-cloud-amd64"], asked
+
+
+@case
+def a_library_below_a_root_goes_to_the_place_it_would_be_installed_at(folder):
+    library = next(line.split()[2] for line in subprocess.run(["ldd", os.path.realpath(sys.executable)], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
+                   if "libc.so" in line)
+    place = os.path.join(folder, "usr/lib/x86_64-linux-gnu")
+    os.makedirs(place)
+    shutil.copy(library, os.path.join(place, "libc.so.6"))
+    archive = initramfs.Archive()
+    archive.program("/bin/python", os.path.realpath(sys.executable), folder)
+    archive.write(os.path.join(folder, "initrd"))
+    with open(os.path.join(folder, "initrd"), "rb") as file:
+        names = read_newc(file.read())
+    assert "usr/lib/x86_64-linux-gnu/libc.so.6" in names, names.keys()
+
+
+@case
+def a_package_comes_with_the_libraries_that_are_not_installed(folder):
+    kept = packages._libraries, packages._installed
+    packages._libraries = lambda apt, package: {"server": ["liba", "libb"], "libb": ["libc", "liba"]}.get(package, [])
+    packages._installed = lambda name: name == "liba"
+    try:
+        assert packages.with_libraries(None, "server") == ["server", "libb", "libc"]
+    finally:
+        packages._libraries, packages._installed = kept
+
+
+@case
+def a_scenario_has_longer_for_more_rounds(folder):
+    for variables, bound in (([], 30 + 2 * 10), (["RUNS=20"], 30 + 20 * 10), (["RUNS=x"], 50)):
+        s = scenario_of(folder, "#: bound 30 10\n#: ssh yes\n")
+        s.for_runs(variables)
+        assert s.ssh and s.bound == bound, (variables, s.bound)
+
+
+@case
+def who_asks_again_and_again_tells_what_was_answered(folder):
+    path = os.path.join(folder, "answer")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n[ ! -e {folder}/refuse ] || {{ echo no >&2; exit 1; }}\n")
+    os.chmod(path, 0o755)
+    asker = ssh.Asker([path], 0.05)
+    asker.start()
+    deadline = time.monotonic() + 20
+    while len(asker.answers) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    with open(os.path.join(folder, "refuse"), "w", encoding="utf-8"):
+        pass
+    while not asker.words and time.monotonic() < deadline:
+        time.sleep(0.02)
+    asker.stop()
+    assert asker.answers[0][2] and not asker.answers[-1][2] and asker.words[0] == "no", (asker.answers, asker.words)
+    visitor = ssh.Visitor(None)
+    visitor.start()  # no server: nobody asks
+    visitor.logins.answers = [(10.0, 2.0, True), (13.0, 1.0, False)]
+    visitor.commands.answers = [(11.0, 0.5, True), (30.0, 0.1, True)]
+    visitor.stop()
+    assert visitor.within(11.0, 14.0) == (3, 1, 2.0, 0.5) and visitor.within(40.0, 50.0) == (0, 0, None, None)
+
+
+ROUND = ("round case=x round=1 kind={kind} guard=uma-guard culprits=1 culprits_left={left} innocents=3 innocents_alive={alive} finished=1 floor=1 lowest=2097152 crossed=5.0 stopped={stopped} gone=6.5 "
+         "stopped_others=0 ended=9 brakes={brakes} terms=0 kills=0 rooms=0 unkillable=0 wrong={wrong} took_ns=2000000")
+
+
+def round_of(**fields):
+    outcome, _ = outcome_of()
+    outcome.visitor = ssh.Visitor(None)
+    outcome.visitor.logins.answers = [(101.0, 1.0, fields.pop("answered", True))]
+    outcome.beats = [(100.0 + i / 10, i / 10, 5, 5) for i in range(100)]
+    text = ROUND.format(**{"kind": "danger", "left": 0, "alive": 3, "stopped": "4.9", "brakes": 1, "wrong": 0, **fields})
+    outcome.lines = [(0.5, "result", "begin x 1"), (8.0, "result", text), (9.0, "result", "end x 1")]
+    found, unfinished = guarded.rounds(outcome)
+    assert len(found) == 1 and unfinished is None
+    return found[0]
+
+
+@case
+def a_round_of_the_guard_is_judged_by_who_lived_and_who_could_log_in(folder):
+    good = round_of()
+    assert good.faults() == [] and abs(good.reaction() + 0.1) < 1e-9, (good.faults(), good.reaction())
+    for fields, word in (({"alive": 2}, "did nothing died"), ({"left": 1}, "culprit lives"), ({"wrong": 1}, "on others"), ({"answered": False}, "not answered"),
+                         ({"kind": "healthy"}, "nothing was wrong")):
+        faults = round_of(**fields).faults()
+        assert len(faults) == 1 and word in faults[0], (fields, faults)
+    assert round_of(kind="healthy", stopped="", brakes=0).faults() == []
+    row = guarded.table([good, good])[0]
+    assert row.startswith("| x | uma-guard | 2 | 2 | 2, 2 of 2 | 0 of 6 | 2 MiB | -100 (-100 to -100) ms | 2.0 (2.0 to 2.0) ms |"), row
+
+
+@case
+def a_guest_that_ends_in_a_round_is_told(folder):
+    outcome, _ = outcome_of()
+    outcome.visitor, outcome.beats = ssh.Visitor(None), [(100.0, 0.0, 5, 5)]
+    outcome.lines = [(0.5, "result", "begin x 1")]
+    assert guarded.rounds(outcome) == ([], "x 1")
 
 
 def fake_emulator(folder, text):

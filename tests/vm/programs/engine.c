@@ -3,12 +3,15 @@
  * engine STEP... - a program that looks like an inference engine or a training job: it does its steps in their order, and ends after the last.
  *   name=NAME              what it is called from now on
  *   weights=FILE           maps a file and reads all of it; the mapping stays
+ *   read=FILE              reads all of a file, as a loader does that copies
  *   take=BYTES[@RATE]      driver memory (/dev/uma_test_pool), RATE MiB a second, else as fast as it can; what is refused it asks for again, ten times a second
  *   anon=BYTES[@RATE]      ordinary memory, written to
+ *   pieces=BYTES           driver memory in pieces of 64 KiB, every other of which it gives back: what is free then is in small blocks
  *   give=BYTES             gives back driver memory, the newest first
  *   serve=SECONDS          answers ten times a second: a little work in a little fresh memory
  *   leak=BYTES@RATE        as take, while it serves
  *   workers=N              forks N processes that do the rest of the steps; this one serves
+ *   tenants=N              starts N processes that are nobody's children and do the rest of the steps, and ends
  *   storm=N@RATE           forks N processes, RATE a second, that take 2 MiB of each kind of memory and stay
  *   hang=SECONDS           a thread of it waits in the driver where no signal reaches; the others go on
  *   deaf                   ignores SIGTERM from now on
@@ -34,7 +37,14 @@
 #include "../module/uma_test_pool.h"
 #include "number.h"
 
-enum { ALLOCATIONS = 16384, PIECE_BYTES = 2 << 20, STORM_BYTES = 2 << 20, FRESH_BYTES = 128 * 1024, DEVICE_ORDER = 9 };
+enum {
+    ALLOCATIONS = 16384,
+    PIECE_BYTES = 2 << 20,
+    STORM_BYTES = 2 << 20,
+    FRESH_BYTES = 128 * 1024,
+    SCRAP_BYTES = 64 * 1024,
+    DEVICE_ORDER = 9
+};
 
 static struct { uint64_t id, bytes; } held[ALLOCATIONS];
 static size_t n_held;
@@ -144,6 +154,16 @@ static void give(uint64_t bytes) {
     }
 }
 
+static void pieces(uint64_t bytes) {
+    size_t first = n_held;
+    for (uint64_t done = 0; done < bytes && take_piece(SCRAP_BYTES); done += SCRAP_BYTES)
+        ;
+    for (size_t i = first; i < n_held; i += 2) {
+        (void)ioctl(device, UMA_TEST_POOL_IOC_FREE, &held[i].id);
+        held[i].bytes = 0; /* give() finds no such id, and goes on */
+    }
+}
+
 static bool read_weights(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -155,6 +175,17 @@ static bool read_weights(const char *path) {
         return perror(path), false;
     for (off_t i = 0; i < st.st_size; i += 4096)
         (void)p[i];
+    return true;
+}
+
+static bool read_file(const char *path) {
+    static char buffer[1 << 20];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return perror(path), false;
+    while (read(fd, buffer, sizeof(buffer)) > 0)
+        ;
+    (void)close(fd);
     return true;
 }
 
@@ -221,6 +252,8 @@ static bool step(const char *name, const char *value) {
         return say(value), true;
     if (strcmp(name, "weights") == 0)
         return read_weights(value);
+    if (strcmp(name, "read") == 0)
+        return read_file(value);
     if (strcmp(name, "stay") == 0)
         stay();
     if (strcmp(name, "deaf") == 0)
@@ -233,6 +266,8 @@ static bool step(const char *name, const char *value) {
         return grow(anon_piece, a, rate, false), true;
     if (strcmp(name, "leak") == 0)
         return grow(take_piece, a, rate, true), true;
+    if (strcmp(name, "pieces") == 0)
+        return pieces(a), true;
     if (strcmp(name, "give") == 0)
         return give(a), true;
     if (strcmp(name, "serve") == 0)
@@ -241,6 +276,11 @@ static bool step(const char *name, const char *value) {
         return hang(a);
     if (strcmp(name, "storm") == 0)
         return storm(a, rate), true;
+    if (strcmp(name, "tenants") == 0) {
+        if (!is_worker(a))
+            _exit(0);
+        return true;
+    }
     if (strcmp(name, "workers") == 0) {
         if (!is_worker(a))
             stay();

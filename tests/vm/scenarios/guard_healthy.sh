@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+# Where nothing is wrong the guard stops and ends nobody: a load at 15 GB/s (scaled) that dips and recovers, a memory full of clean page cache, memory in pieces, and a machine that stands below its floor on purpose.
+# shellcheck shell=sh disable=SC1091,SC2046,SC2034,SC2154
+#: memory 1G
+#: disk 1800M
+#: bound 120 240
+#: ssh yes
+#: needs engine
+#: needs bystander
+#: needs pool
+#: needs witness
+#: needs gpu_feed
+#: needs trail
+#: needs uma-guard
+. /lib.sh
+. /guarded.sh
+
+dd if=/dev/zero of=/disk/weights bs=1M count=48 2>/dev/null
+fallocate -l 1200M /disk/data # on the disk, and read as any file: but writing it first would take longer than all the rest
+cases() { # ROUND
+    if wanted dip; then
+        begin dip "$1" healthy
+        # 11 GiB of a machine whose floor is 4: that far a load may go at this rate
+        left=$((FLOOR * 11 / 4 / MIB))
+        healthy weights=/disk/weights "take=$(($(meminfo MemAvailable) / MIB - left))M@$(scaled 15000)" give=300M serve=1 "take=300M@$(scaled 15000)" serve=2 give=400M serve=1
+        watch
+        healthy_ends 60
+    fi
+    if wanted cache; then
+        begin cache "$1" healthy
+        healthy take=200M@100 read=/disk/data serve=2 read=/disk/data serve=1
+        watch
+        healthy_ends 90
+        echo 1 >/proc/sys/vm/drop_caches
+    fi
+    if wanted pieces; then
+        begin pieces "$1" healthy
+        healthy pieces=400M serve=2 take=200M@60 serve=2
+        watch
+        healthy_ends 60
+    fi
+    if wanted thin; then
+        # it came there before the guard did, as a server that has stood for weeks
+        stop_guard
+        begin thin "$1" healthy
+        healthy "take=$(($(meminfo MemAvailable) / MIB - FLOOR * 6 / 10 / MIB - 150))M@200" take=150M@40 mark=thin_begins serve=25 give=1G
+        sleep 12
+        start_guard
+        watch
+        healthy_ends 60
+    fi
+}
+start_sshd
+furnish 60
+start_guard
+all_rounds
+stop_guard
+stop_sshd
