@@ -69,6 +69,8 @@ static void print_text(const struct reading *r, struct uma_text *text) {
     }
     if (!r->sources.n_files)
         uma_text_append(text, "# from: no file; every key has its default\n");
+    if (!r->total)
+        uma_text_append(text, "# how much memory the machine has is not known: what goes by it is 0\n");
     for (unsigned i = 0; i < UMA_GUARD_KEYS; i++) {
         if (uma_guard_key_begins_section(i))
             uma_text_printf(text, "\n[%s]\n", uma_guard_keys[i].section);
@@ -88,7 +90,8 @@ static void write_value(struct uma_json *json, const struct reading *r, const st
     const struct uma_guard_patterns *patterns = value;
     switch (key->kind) {
     case UMA_GUARD_KEY_SIZE:
-        uma_json_unsigned(json, "value", *(const uint64_t *)value);
+        /* 0 is left where it goes by a size that is not known */
+        uma_json_u64(json, "value", (struct uma_u64){ *(const uint64_t *)value, *(const uint64_t *)value ? UMA_KNOWN : UMA_UNKNOWN });
         break;
     case UMA_GUARD_KEY_SECONDS:
     case UMA_GUARD_KEY_MULTIPLE:

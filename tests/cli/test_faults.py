@@ -370,7 +370,7 @@ def failing_malloc(args, once, codes):
 
 
 for _args, _codes in ((["status", "--root", machine("spark-serving")], (0, 3)), (["snapshot", "--root", machine("hostile-processes")], (0, 3)),
-                      (["run", "--", "/bin/true"], (0, 125)),
+                      (["run", "--", "/bin/true"], (0, 125)), (["guard", "policy", "--json"], (0, 3)), (["guard", "status"], (1, 3)),
                       (["plan", "train", "--model", "Qwen/Qwen3-30B-A3B", "--budget", "20G"], (1, 2, 3)),
                       (["plan", "serve", "--params", "8B", "--engine", "vllm", "--budget", "9G", "--json"], (1, 2, 3)),
                       (["plan", "train", "--params", "7B", "--sweep", "seq=1,2,batch=1,2", "--budget", "20G"], (0, 2, 3))):

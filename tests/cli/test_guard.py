@@ -111,6 +111,16 @@ def _():
         contains(text, "guard.conf:3, as far as this machine allows\nFloor=512M\n")
 
 
+@case("policy: of a machine whose size is not known")
+def _():
+    with folder() as root:
+        os.mkdir(f"{root}/proc")
+        contains(run("guard", "policy", "--root", root).expect(0, err=None).out, "# how much memory the machine has is not known: what goes by it is 0\n")
+        document = run("guard", "policy", "--root", root, "--json").expect(0, err=None).json
+        check_documented(document, "umactl.guard-policy/1")
+        equal(policy_of(document)["Floor", "Floor"]["value"], None)
+
+
 @case("policy: a secret is not told")
 def _():
     with folder() as root:
