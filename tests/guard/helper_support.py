@@ -91,7 +91,7 @@ class Helper:
 
     def _listens(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            return s.connect_ex(self.socket) == 0
+            return s.connect_ex(self.socket) == 0 and (gpu := self.gpu()) and gpu.asked
 
     def _read(self, stream):
         for line in stream:

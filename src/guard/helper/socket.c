@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -13,6 +14,7 @@
 
 #define LOCK_NAME UMA_GUARD_SOCKET_NAME ".lock"
 
+enum { LOCK_WAIT_MS = 500 };
 enum { TURN_MAX = 256 /* datagrams in one go: whoever floods the socket must not keep the rest from its turn */ };
 
 /* Where others could put a name in place of ours, the guard would speak to them. */
@@ -36,7 +38,13 @@ static int take_lock(const char *folder, struct uma_error *err) {
     _cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return uma_error_set(err, errno, "%.255s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+    int r = flock(fd, LOCK_EX | LOCK_NB);
+    /* one that was killed while it started a program leaves the lock to that for the moment until it is executed */
+    for (int waited = 0; r < 0 && errno == EWOULDBLOCK && waited < LOCK_WAIT_MS; waited += 20) {
+        (void)poll(NULL, 0, 20);
+        r = flock(fd, LOCK_EX | LOCK_NB);
+    }
+    if (r < 0)
         return errno == EWOULDBLOCK ? uma_error_text(err, EBUSY, "%.255s: another helper is there", folder)
                                     : uma_error_set(err, errno, "%.255s", path);
     return TAKE_FD(fd);
