@@ -93,8 +93,7 @@ static void replay_text(struct uma_text *text, const struct answer *answer, bool
         uma_text_printf(text, "It would have asked for room %llu times.\n", (unsigned long long)replay->room);
     if (replay->unknown)
         uma_text_printf(
-            text,
-            "At %llu readings it would have looked for who grows, and nobody was recorded: it was far from the floor that it had then.\n",
+            text, "At %llu readings in danger no table of processes was recorded: the guard was far from the floor that it had then.\n",
             (unsigned long long)replay->unknown);
     if (replay->bad)
         uma_text_printf(text, "%zu blocks of the recording could not be used.\n", replay->bad);

@@ -2,6 +2,7 @@
 /* The recorded readings through the decision once more. What a machine would have done had somebody been stopped is not recorded, so that only the first action of each episode says something. */
 #include "cmd/guard.h"
 
+#include "guard/danger.h"
 #include "guard/recording.h"
 
 #include <stdio.h>
@@ -71,9 +72,18 @@ static void go_on_episode(struct replay *replay, uint64_t headroom, int64_t real
     }
 }
 
+/* In danger, and there is no table that would do. Far from it a guard wants one too, now and then, and nothing comes of it. */
+static bool somebody_was_wanted(const struct replay *replay) {
+    struct uma_guard_danger danger;
+    if (!replay->decision.want_processes || replay->decision.n)
+        return false;
+    uma_guard_danger_assess(&replay->history, &replay->policy, 0, &danger);
+    return danger.danger;
+}
+
 static void look(struct replay *replay, const struct uma_guard_view *view, uint64_t headroom, int64_t real) {
     uma_guard_decide(&replay->state, &replay->history, &replay->policy, view, &replay->decision);
-    replay->result->unknown += replay->decision.want_processes && !replay->decision.n;
+    replay->result->unknown += somebody_was_wanted(replay);
     for (uint32_t i = 0; i < replay->decision.n && i < UMA_GUARD_ACTIONS && !replay->in_episode; i++) {
         const struct uma_guard_action *action = &replay->decision.actions[i];
         replay->result->room += action->kind == UMA_GUARD_ROOM;
