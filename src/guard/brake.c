@@ -16,6 +16,20 @@
 /* With so little time nothing is waited for but the signal itself. */
 #define NO_TIME 0.1
 #define SETTLE_LEAST (30 * UMA_GUARD_MS)
+/* What headroom did while it was stopped says nothing of what it does when it goes on. */
+#define AFTER_RELEASE (50 * UMA_GUARD_MS)
+#define AFTER_RELEASE_DRIFT (5 * UMA_GUARD_SECOND) /* what is too slow to be seen falling */
+/* A stop that left less than half of the fall was one of the right tree: the rest is its last call of the driver, or noise. A guess at another one is not made for that. */
+#define STILL_FALLS 0.5
+#define RATE_NOW (50 * UMA_GUARD_MS)
+/* From going on to standing again, if it falls at once as before: 50 ms until it shows, 20 for the table and the signal, and its last call. */
+#define STOP_AGAIN 0.25
+/*
+ * How long a stop is given before another tree is guessed at: what falls on may be the last call of the one that was stopped (a GiB lasts two seconds at 0.5 GB/s). A quarter of the time to the hard floor, half of it where it
+ * was measured to grow and no guess; between 150 ms and 2 s.
+ */
+#define GUESS_MOST 2.0
+#define CALL_MOST (5 * UMA_GUARD_SECOND)
 /* While somebody else is being ended it waits for that, but not for ever. */
 enum { WAIT_TIMES = 2 };
 
@@ -50,10 +64,20 @@ void uma_guard_brake_let_go(struct uma_guard_deciding *c, int32_t pid, uint64_t 
 
 /* Stopped on suspicion, another one was stopped later, and then the fall was over: it was not this one. */
 static bool was_not_the_one(const struct uma_guard_deciding *c, const struct uma_guard_braked *b) {
-    return b->guessed && b->since < c->state->brake_last && !c->danger.falling && c->now - c->state->brake_last >= SETTLE_FALL;
+    return b->guessed && !b->confirmed && b->since < c->state->brake_last && !c->danger.falling &&
+           c->now - c->state->brake_last >= SETTLE_FALL;
+}
+
+static bool is_given_up(const struct uma_guard_state *s, const struct uma_guard_braked *b) {
+    for (uint32_t i = 0; i < s->n_given_up && i < UMA_GUARD_GIVEN_UP; i++)
+        if (s->given_up[i].pid == b->pid && s->given_up[i].start == b->start)
+            return true;
+    return false;
 }
 
 static bool its_time_is_over(const struct uma_guard_deciding *c, const struct uma_guard_braked *b) {
+    if (is_given_up(c->state, b))
+        return false; /* it was killed and did not end: all that is left is that it takes no more, until headroom is back */
     int64_t most = uma_guard_nanoseconds(c->policy->brake_most);
     return c->now - b->since >= (c->state->victim ? WAIT_TIMES * most : most);
 }
@@ -62,18 +86,28 @@ static bool may_end_somebody(const struct uma_guard_deciding *c) {
     return c->policy->terminate || c->policy->kill;
 }
 
+/* To let it go: the machine is below the hard floor, or stalls, or would be there before the tree can be stopped again. */
+static bool is_too_near(const struct uma_guard_deciding *c, const struct uma_guard_braked *b) {
+    const struct uma_guard_danger *d = &c->danger;
+    if (d->headroom < d->hard_floor || (d->headroom < d->line && d->stalled))
+        return true;
+    return d->headroom < d->floor && (double)(d->headroom - d->hard_floor) < -b->rate * STOP_AGAIN;
+}
+
 static void look_at_braked(struct uma_guard_deciding *c, struct uma_guard_braked *b) {
     bool known = c->danger.known && (c->view->now->known & UMA_GUARD_KNOWS_MEMINFO);
     if (c->now < b->since) /* a clock that jumped back: its time begins again */
         b->since = c->now;
     int64_t held = c->now - b->since;
+    if (known && b->since == c->state->brake_last && held >= SETTLE_FALL && !c->danger.falling)
+        b->confirmed = 1;
     if (known && held >= HOLD_LEAST && c->danger.headroom >= c->release && !(c->danger.danger && c->danger.falling)) {
         (void)go_on(c, b, UMA_GUARD_HEADROOM_BACK);
     } else if (known && was_not_the_one(c, b)) {
         if (go_on(c, b, UMA_GUARD_NOT_THE_ONE) && b->times > 0)
             b->times--;
     } else if (its_time_is_over(c, b)) {
-        bool bad = known && (c->danger.headroom < c->danger.hard_floor || (c->danger.headroom < c->danger.line && c->danger.stalled));
+        bool bad = known && is_too_near(c, b);
         if (bad && may_end_somebody(c) && !c->state->victim)
             c->too_long = true;
         else
@@ -116,9 +150,19 @@ static struct uma_guard_braked *place_of(struct uma_guard_deciding *c, const str
     return b;
 }
 
+/* As fast as it falls at this moment, where the rate of the danger is a mean. */
+static double rate_now(const struct uma_guard_deciding *c) {
+    struct uma_guard_rates r;
+    uma_guard_history_rates(c->history, RATE_NOW, &r);
+    return r.known ? r.available : c->danger.rate;
+}
+
 static void brake(struct uma_guard_deciding *c, const struct uma_guard_tree *tree) {
     const struct uma_guard_process *root = &c->view->processes[tree->root];
     struct uma_guard_braked *b = place_of(c, root);
+    int64_t after = c->danger.falling ? AFTER_RELEASE : AFTER_RELEASE_DRIFT;
+    if (b && b->released != 0 && c->now - b->released < after && c->now >= b->released)
+        return;
     if (!b || b->stopped || !uma_guard_act(c, UMA_GUARD_BRAKE, c->danger.reason, root->pid, root->start, uma_guard_tree_held(tree)))
         return;
     if (c->now - b->first > uma_guard_nanoseconds(c->policy->brake_window)) {
@@ -127,10 +171,14 @@ static void brake(struct uma_guard_deciding *c, const struct uma_guard_tree *tre
     }
     b->stopped = true;
     b->since = c->state->brake_last = c->now;
+    c->state->brake_rate = rate_now(c);
+    b->rate = c->state->brake_rate < b->rate ? c->state->brake_rate : b->rate;
+    c->state->brake_measured = !c->fall.guess;
     b->times++;
     b->guessed = c->fall.guess;
     b->growth = tree->growth > b->growth ? tree->growth : b->growth;
-    if (b->times > c->policy->brake_times && c->danger.headroom < c->danger.line)
+    uint64_t below = c->danger.signals & UMA_GUARD_SIGNAL_DRIFT ? c->danger.floor : c->danger.line;
+    if (b->times > c->policy->brake_times && c->danger.headroom < below)
         c->too_often = true;
 }
 
@@ -138,9 +186,38 @@ static bool is_victim(const struct uma_guard_state *s, const struct uma_guard_pr
     return s->victim == p->pid && s->victim_start == p->start;
 }
 
+static bool somebody_is_stopped(const struct uma_guard_state *s) {
+    for (uint32_t i = 0; i < s->n_braked; i++)
+        if (s->braked[i].stopped)
+            return true;
+    return false;
+}
+
+/* When it was stopped before, that was the end of the fall: now it is its last call, for as long as one may last. */
+static bool a_confirmed_one_is_stopped(const struct uma_guard_deciding *c) {
+    for (uint32_t i = 0; i < c->state->n_braked; i++)
+        if (c->state->braked[i].stopped && c->state->braked[i].confirmed && c->now - c->state->braked[i].since < CALL_MOST)
+            return true;
+    return false;
+}
+
+/* Another one is suspected only where the fall goes on as it was before the last stop, and nobody is being ended who may be the one. */
+static bool may_guess(const struct uma_guard_deciding *c) {
+    if (c->state->victim || !c->danger.falling)
+        return false;
+    if (!somebody_is_stopped(c->state))
+        return true;
+    if (a_confirmed_one_is_stopped(c) && c->danger.to_zero > NO_TIME)
+        return false;
+    double wait = c->danger.to_hard / (c->state->brake_measured ? 2 : 4);
+    if (c->now - c->state->brake_last < uma_guard_nanoseconds(wait < GUESS_MOST ? wait : GUESS_MOST))
+        return false;
+    return uma_guard_brake_settled(c) && rate_now(c) < STILL_FALLS * c->state->brake_rate;
+}
+
 void uma_guard_brake_culprits(struct uma_guard_deciding *c) {
     /* what the last stop did is to be seen first; one more that grows as measured is not waited for, only a second guess */
-    if (c->fall.guess && !uma_guard_brake_settled(c))
+    if (c->fall.guess && !may_guess(c))
         return;
     for (size_t i = 0; i < c->n && c->trees[i].culprit; i++) {
         const struct uma_guard_process *root = &c->view->processes[c->trees[i].root];

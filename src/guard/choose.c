@@ -13,6 +13,7 @@
 
 /* A victim that holds less than 1/1024 of the memory (125 MiB of 122 GiB) would end for nothing. */
 enum { WORTH_SHARE = 1024 };
+#define LATER_GROUP 1e6
 
 static const struct uma_guard_braked *braked(const struct uma_guard_state *s, const struct uma_guard_process *p) {
     for (uint32_t i = 0; i < s->n_braked && i < UMA_GUARD_BRAKED; i++)
@@ -40,28 +41,38 @@ static enum group group_of(const struct uma_guard_state *s, const struct uma_gua
         *ret_growth = b->growth;
     if ((t->flags & (UMA_GUARD_PROTECTED | UMA_GUARD_EXITING)) || given_up(s, root) || root->pid <= 1)
         return NOBODY;
-    if (uma_guard_tree_held(t) < worth && *ret_growth < (int64_t)worth)
+    bool unseen = (t->flags & UMA_GUARD_HOLDS_GPU) && (!(view->now->known & UMA_GUARD_KNOWS_GPU) || !t->gpu_known);
+    if (uma_guard_tree_held(t) < worth && *ret_growth < (int64_t)worth && !unseen)
         return NOBODY;
     if (t->flags & UMA_GUARD_AVOID)
         return AVOIDED;
-    if (b && b->stopped)
-        return b->guessed ? GUESSED : GREW;
+    if (b && (b->stopped || b->confirmed))
+        return b->guessed && !b->confirmed ? GUESSED : GREW;
     if (t->culprit)
         return t->expected ? EVERYBODY : GREW;
     return EVERYBODY;
 }
 
+static bool is_confirmed(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t) {
+    const struct uma_guard_braked *b = braked(s, &view->processes[t->root]);
+    return b && b->confirmed;
+}
+
 int uma_guard_choose_victim(const struct uma_guard_state *state, const struct uma_guard_view *view, const struct uma_guard_danger *danger,
-                            const struct uma_guard_fall *fall, struct uma_guard_tree *trees, size_t n) {
+                            const struct uma_guard_fall *fall, bool anybody, struct uma_guard_tree *trees, size_t n) {
     uint64_t worth = view->now->total / WORTH_SHARE;
-    enum group best_group = NOBODY;
+    enum group best_group = NOBODY, groups[UMA_GUARD_TREES];
     int best = -1;
     (void)danger;
     for (size_t i = 0; i < n; i++) {
         int64_t growth;
         enum group group = group_of(state, view, &trees[i], worth, &growth);
-        if (group == GREW && fall->guess && trees[i].culprit)
-            group = GUESSED;
+        if (group == GREW && fall->guess && trees[i].culprit && !is_confirmed(state, view, &trees[i]))
+            group =
+                braked(state, &view->processes[trees[i].root]) ? GUESSED : EVERYBODY; /* a guess that was not even stopped yet is none */
+        groups[i] = group;
+        if (!anybody && group < GUESSED)
+            groups[i] = group = NOBODY;
         trees[i].score = group == NOBODY ? 0 : (double)uma_guard_tree_held(&trees[i]) + GROWTH_WEIGHT * (double)growth;
         if (trees[i].flags & UMA_GUARD_PREFER)
             trees[i].score *= PREFER_WEIGHT;
@@ -70,6 +81,9 @@ int uma_guard_choose_victim(const struct uma_guard_state *state, const struct um
             best_group = group;
         }
     }
+    for (size_t i = 0; i < n; i++)
+        if (groups[i] < best_group)
+            trees[i].score /= LATER_GROUP; /* so that the list for the trail begins with whoever is chosen */
     return best;
 }
 

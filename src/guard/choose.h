@@ -23,6 +23,7 @@ struct uma_guard_tree {
     double gpu_rate;    /* bytes per second between the last two answers of the driver */
     uint64_t youngest;  /* start of its root */
     bool gpu_known;     /* of one of them at least */
+    bool gpu_new;       /* the last answer is the first that one of them is in */
     bool seen;          /* it was there before the fall, so that the growth is a difference */
     bool culprit;       /* explains the fall, or a good part of it */
     bool expected;      /* grows inside what it declared */
@@ -36,7 +37,7 @@ struct uma_guard_fall {
     int64_t bytes, span_ns;
     int64_t anon, shmem,
         other; /* its parts: private memory with what was swapped, shared memory, and what is neither (the driver's, the kernel's) */
-    int64_t explained; /* by the growth of trees */
+    int64_t explained, on_gpu; /* by the growth of trees; of that on the GPU, as of the driver's last answer */
     uint32_t n_culprits;
 };
 
@@ -48,9 +49,9 @@ void uma_guard_past_add(struct uma_guard_state *state, const struct uma_guard_vi
 /* Fills growth, culprit and expected of the trees; the trees that explain the fall come first, the largest part first. */
 void uma_guard_explain(const struct uma_guard_state *state, const struct uma_guard_view *view, const struct uma_guard_danger *danger,
                        struct uma_guard_tree *trees, size_t n, struct uma_guard_fall *ret_fall);
-/* Index of the tree to end; -1: nobody may be, or would help. Fills their scores. */
+/* Index of the tree to end; -1: nobody may be, or would help. `anybody`: where nobody grew and nobody is suspected, the largest. Fills their scores. */
 int uma_guard_choose_victim(const struct uma_guard_state *state, const struct uma_guard_view *view, const struct uma_guard_danger *danger,
-                            const struct uma_guard_fall *fall, struct uma_guard_tree *trees, size_t n);
+                            const struct uma_guard_fall *fall, bool anybody, struct uma_guard_tree *trees, size_t n);
 /* The best by score, for the trail. */
 void uma_guard_candidates(const struct uma_guard_view *view, const struct uma_guard_fall *fall, const struct uma_guard_tree *trees,
                           size_t n, struct uma_guard_decision *decision);

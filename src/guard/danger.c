@@ -90,23 +90,24 @@ static void movement(const struct uma_guard_history *h, int64_t since, uint64_t 
 
 /* ---- level ---------------------------------------------------------------------------------------------------- */
 
-static void level(const struct uma_guard_history *h, const struct uma_guard_policy *policy, uint64_t total, struct uma_guard_danger *d) {
-    uint64_t noise = uma_guard_noise(total), half = h->steady / 2;
+static void level(const struct uma_guard_history *h, const struct uma_guard_policy *policy, const struct uma_guard_stops *stops,
+                  uint64_t total, struct uma_guard_danger *d) {
+    uint64_t noise = uma_guard_noise(total), half = stops->steady / 2;
     d->headroom = uma_guard_history_headroom(h);
     d->floor = policy->floor;
     d->hard_floor = policy->hard_floor;
-    d->steady = h->steady;
+    d->steady = stops->steady;
     d->line = policy->floor;
-    if (h->steady && h->steady < policy->floor + noise) {
-        uint64_t least = h->steady - (noise < half ? noise : half);
+    if (d->steady && d->steady < policy->floor + noise) {
+        uint64_t least = d->steady - (noise < half ? noise : half);
         if (least < d->line)
             d->line = least;
         d->signals |= UMA_GUARD_SIGNAL_STEADY;
         /* what sank while it stood: slower than any rate shows */
-        if (d->headroom < policy->floor && d->headroom < h->steady && h->steady - d->headroom >= noise / DRIFT_SHARE)
+        if (d->headroom < policy->floor && d->headroom < d->steady && d->steady - d->headroom >= noise / DRIFT_SHARE)
             d->signals |= UMA_GUARD_SIGNAL_DRIFT;
     }
-    if (h->fell_from && h->fell_from < policy->floor + noise && d->headroom < policy->floor)
+    if (stops->fell_from && stops->fell_from < policy->floor + noise && d->headroom < policy->floor)
         d->signals |= UMA_GUARD_SIGNAL_FELL_OUT;
     if (d->headroom < d->line)
         d->signals |= UMA_GUARD_SIGNAL_BELOW_LINE;
@@ -164,23 +165,39 @@ static void room(const struct uma_guard_reading *now, const struct uma_guard_pol
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
+/*
+ * Where the machine has stood near the floor for long it wanders there, some of it within half a second: a prediction from that is a false one. The line itself still holds, and so does a fall that leaves no
+ * memory at all within the horizon.
+ */
+#define HORIZON_STEADY 0.1
+
+static bool will_reach(const struct uma_guard_policy *policy, const struct uma_guard_danger *d) {
+    if (!d->falling)
+        return false;
+    if (d->signals & UMA_GUARD_SIGNAL_STEADY)
+        return d->to_line <= HORIZON_STEADY || d->to_zero <= policy->horizon;
+    return d->to_line <= policy->horizon;
+}
+
 static void conclude(const struct uma_guard_policy *policy, struct uma_guard_danger *d) {
-    uint32_t s = d->signals;
-    if (d->falling && d->to_line <= policy->horizon)
+    bool below = d->signals & UMA_GUARD_SIGNAL_BELOW_LINE;
+    if (will_reach(policy, d))
         d->signals |= UMA_GUARD_SIGNAL_WILL_REACH;
-    if ((s & UMA_GUARD_SIGNAL_BELOW_LINE) && (d->falling || (s & UMA_GUARD_SIGNAL_FELL_OUT)))
-        d->reason = s & UMA_GUARD_SIGNAL_BELOW_HARD ? UMA_GUARD_BELOW_HARD_FLOOR : UMA_GUARD_BELOW_FLOOR;
-    else if (d->falling && d->to_line <= policy->horizon)
+    if (below && d->falling)
+        d->reason = d->signals & UMA_GUARD_SIGNAL_BELOW_HARD ? UMA_GUARD_BELOW_HARD_FLOOR : UMA_GUARD_BELOW_FLOOR;
+    else if (d->signals & UMA_GUARD_SIGNAL_WILL_REACH)
         d->reason = UMA_GUARD_WILL_REACH_FLOOR;
-    else if ((s & UMA_GUARD_SIGNAL_BELOW_LINE) && d->stalled)
+    else if (below && d->stalled)
         d->reason = UMA_GUARD_STALLED;
-    else if (s & UMA_GUARD_SIGNAL_DRIFT)
+    else if ((d->signals & UMA_GUARD_SIGNAL_DRIFT) || (below && (d->signals & UMA_GUARD_SIGNAL_FELL_OUT))) {
         d->reason = UMA_GUARD_BELOW_FLOOR;
+        d->drift = true;
+    }
     d->danger = d->reason != UMA_GUARD_NO_REASON;
 }
 
-void uma_guard_danger_assess(const struct uma_guard_history *history, const struct uma_guard_policy *policy, int64_t since,
-                             struct uma_guard_danger *ret_danger) {
+void uma_guard_danger_assess(const struct uma_guard_history *history, const struct uma_guard_policy *policy,
+                             const struct uma_guard_stops *stops, struct uma_guard_danger *ret_danger) {
     const struct uma_guard_reading *now = uma_guard_history_get(history, 0);
     *ret_danger = (struct uma_guard_danger){
         .to_line = INFINITY, .to_hard = INFINITY, .to_zero = INFINITY, .psi_some = NAN, .psi_full = NAN, .allocstall = NAN
@@ -188,10 +205,12 @@ void uma_guard_danger_assess(const struct uma_guard_history *history, const stru
     if (!now)
         return;
     ret_danger->known = true;
-    level(history, policy, now->total, ret_danger);
-    movement(history, since, now->total, ret_danger);
+    level(history, policy, stops, now->total, ret_danger);
+    movement(history, stops->since, now->total, ret_danger);
     stalls(history, ret_danger);
     room(now, policy, ret_danger);
+    ret_danger->since_answer =
+        now->known & UMA_GUARD_KNOWS_GPU ? uma_guard_history_fallen(history, now->time - now->gpu_age_ns) : INT64_MAX;
     conclude(policy, ret_danger);
 }
 

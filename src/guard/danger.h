@@ -33,17 +33,23 @@ struct uma_guard_danger {
     bool known;  /* there is a reading */
     bool danger; /* by its figures; whose growth it is may still excuse it (choose.h) */
     bool falling, stalled;
+    bool drift; /* by nothing but a drift, which is one only where somebody is seen to have grown by it */
     uint32_t signals;
     enum uma_guard_reason reason;
     uint64_t headroom, line, floor, hard_floor, steady;
     double rate;                      /* bytes per second, negative: falling */
     double to_line, to_hard, to_zero; /* seconds at that rate; INFINITY: not falling */
+    int64_t since_answer; /* bytes that it fell by since the driver's last answer about its processes; INT64_MAX: there is none */
     double psi_some, psi_full, allocstall;
 };
 
-/* `since`: only what was read from then on says how fast it falls (a tree was stopped then); 0: all. */
-void uma_guard_danger_assess(const struct uma_guard_history *history, const struct uma_guard_policy *policy, int64_t since,
-                             struct uma_guard_danger *ret_danger);
+/* What the guard's own stops mean for a history. */
+struct uma_guard_stops {
+    int64_t since;              /* only what was read from then on says how fast it falls: a tree was stopped then; 0: all */
+    uint64_t steady, fell_from; /* the history's; 0 where stopped trees kept the machine at that level */
+};
+void uma_guard_danger_assess(const struct uma_guard_history *history, const struct uma_guard_policy *policy,
+                             const struct uma_guard_stops *stops, struct uma_guard_danger *ret_danger);
 /* When to look again: 10 ms near the line, 1 s far from it. */
 int64_t uma_guard_danger_wake(const struct uma_guard_danger *danger, uint64_t total);
 /* A fall of less than this is jitter. */

@@ -26,6 +26,8 @@ enum { NEAR_FLOORS = 3, NEAR_HORIZONS = 6 };
 #define WAKE_BUSY (10 * UMA_GUARD_MS)
 /* So much more free memory than the least is asked for, or the next request follows at once. */
 enum { ROOM_MORE = 4 };
+/* That nobody can be stopped is said when it has been so for a while: a stop that was just taken back is no such thing. */
+#define SAY_AFTER (500 * UMA_GUARD_MS)
 
 bool uma_guard_act(struct uma_guard_deciding *c, enum uma_guard_action_kind kind, enum uma_guard_reason reason, int32_t pid, uint64_t start,
                    uint64_t bytes) {
@@ -92,11 +94,10 @@ static void look_at_table(struct uma_guard_deciding *c) {
         uma_guard_past_add(c->state, c->view, c->danger.headroom, c->trees, c->n);
 }
 
-/* A drift is slow: it is one only where somebody is seen to have grown by it. Nobody's growth is what a machine does by itself. */
+/* What sank without falling now is a drift only where somebody is seen to have grown by it. With nobody's growth it is what a machine does by itself. */
 static void confirm_drift(struct uma_guard_deciding *c) {
-    bool only_drift = (c->danger.signals & UMA_GUARD_SIGNAL_DRIFT) && !c->danger.stalled &&
-                      !(c->danger.falling && c->danger.to_line <= c->policy->horizon) && !(c->danger.signals & UMA_GUARD_SIGNAL_FELL_OUT);
-    if (c->alarm && only_drift && (!c->fall.measured || c->fall.guess || c->fall.explained < c->fall.bytes / 2))
+    if (c->alarm && c->danger.drift &&
+        (!c->fall.measured || c->fall.guess || c->fall.explained < c->fall.bytes / 2 || c->fall.n_culprits == 0))
         c->alarm = false;
 }
 
@@ -121,8 +122,10 @@ static void make_room(struct uma_guard_deciding *c) {
 }
 
 static void say_nobody(struct uma_guard_deciding *c) {
-    if (!c->alarm || !c->explained || c->decision->n > 0 || c->state->victim || c->state->said || somebody_stopped(c->state) ||
-        c->danger.headroom >= c->danger.floor)
+    if (c->fall.n_culprits > c->unbrakable)
+        return; /* it was just let go, or is about to be stopped */
+    if (!c->alarm || !c->explained || c->now - c->state->danger_since < SAY_AFTER || c->decision->n > 0 || c->state->victim ||
+        c->state->said || somebody_stopped(c->state) || c->danger.headroom >= c->danger.floor)
         return;
     c->state->said = uma_guard_act(c, UMA_GUARD_NOTHING, UMA_GUARD_NOBODY_TO_BRAKE, 0, 0, 0);
 }
@@ -140,10 +143,32 @@ static void last_resort(struct uma_guard_deciding *c) {
 
 /* ---- one decision ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t release_level(const struct uma_guard_deciding *c) {
-    double level = c->policy->brake_release * (double)c->policy->floor;
-    double before = (double)c->history->fell_from * 0.9; /* a machine that stood below the floor comes back to where it stood, not higher */
-    return (uint64_t)(c->history->fell_from && before < level ? before : level);
+/* A level that is being learned while a tree is stopped is none that the machine keeps by itself. 30 s are what it takes (history.c). */
+#define LEARNING (30 * UMA_GUARD_SECOND)
+
+static bool kept_by_stops(const struct uma_guard_deciding *c, int64_t level_since) {
+    for (uint32_t i = 0; i < c->state->n_braked && i < UMA_GUARD_BRAKED; i++) {
+        const struct uma_guard_braked *b = &c->state->braked[i];
+        int64_t until = b->stopped ? c->now : b->released;
+        if (b->first < level_since + LEARNING && until > level_since)
+            return true;
+    }
+    return false;
+}
+
+static void assess(struct uma_guard_deciding *c) {
+    const struct uma_guard_history *h = c->history;
+    struct uma_guard_stops stops = { .steady = h->steady, .fell_from = h->fell_from };
+    if (c->state->brake_last != 0 && c->state->brake_last <= c->now)
+        stops.since = c->state->brake_last + AFTER_STOP;
+    if (stops.steady && kept_by_stops(c, h->steady_since))
+        stops.steady = 0;
+    if (stops.fell_from && kept_by_stops(c, h->fell_since))
+        stops.fell_from = 0;
+    uma_guard_danger_assess(h, c->policy, &stops, &c->danger);
+    /* a machine that stood below the floor comes back to where it stood, not higher */
+    double level = c->policy->brake_release * (double)c->policy->floor, before = (double)stops.fell_from * 0.9;
+    c->release = (uint64_t)(stops.fell_from && before < level ? before : level);
 }
 
 static void times(struct uma_guard_deciding *c) {
@@ -195,13 +220,11 @@ void uma_guard_decide(struct uma_guard_state *state, const struct uma_guard_hist
     };
     *ret_decision =
         (struct uma_guard_decision){ .evidence = { .time_to_floor = INFINITY, .psi_some = NAN, .psi_full = NAN, .allocstall = NAN } };
-    bool stop_counts = state->brake_last != 0 && state->brake_last <= c.now;
-    uma_guard_danger_assess(history, policy, stop_counts ? state->brake_last + AFTER_STOP : 0, &c.danger);
+    assess(&c);
     if (!c.danger.known || !(view->now->known & UMA_GUARD_KNOWS_MEMINFO)) {
         decide_blind(&c);
         return;
     }
-    c.release = release_level(&c);
     times(&c);
     look_at_table(&c);
     confirm_drift(&c);

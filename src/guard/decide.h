@@ -91,9 +91,11 @@ struct uma_guard_braked {
     bool stopped;
     int64_t since, released; /* time of the stop, of the release */
     uint32_t times;          /* within the window */
+    uint32_t confirmed;      /* 1: headroom stopped falling when it was stopped */
     uint32_t guessed;        /* 1: nobody's growth was measured, and it may be the one */
     int64_t first;           /* the first stop of the window */
     int64_t growth;          /* bytes that it had grown by when it was stopped */
+    double rate;             /* how fast headroom fell at the worst of its stops */
 };
 
 enum { UMA_GUARD_PAST = 10, UMA_GUARD_PAST_TREES = 64, UMA_GUARD_GIVEN_UP = 8 };
@@ -128,6 +130,8 @@ struct uma_guard_state {
     int64_t last_room, hard_since, last_resort;
     int64_t danger_since; /* 0: none now */
     int64_t brake_last;   /* the last stop */
+    double brake_rate;    /* how fast headroom fell then */
+    bool brake_measured;  /* its growth was measured, and no guess */
     uint64_t lowest;      /* headroom since TERM */
     bool said;            /* NOBODY_TO_BRAKE was told, or UNKILLABLE */
     uint32_t n_given_up;  /* who was killed in vain: not chosen again */

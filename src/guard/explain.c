@@ -33,18 +33,18 @@ static int64_t less(uint64_t a, uint64_t b) {
 
 /* ---- from when ------------------------------------------------------------------------------------------------- */
 
+/* `answer`: of an answer of the driver before that one; INT64_MAX: any. */
 static const struct uma_guard_past *before_the_fall(const struct uma_guard_state *s, const struct uma_guard_view *view,
-                                                    const struct uma_guard_danger *d) {
+                                                    const struct uma_guard_danger *d, int64_t answer) {
     const struct uma_guard_reading *now = view->now;
     const struct uma_guard_past *best = NULL;
-    int64_t swapped = (int64_t)(now->swap_total - now->swap_free), most = 0;
+    int64_t most = 0;
     int64_t enough = (int64_t)(now->total / FALL_SHARE), recent = d->falling ? (int64_t)(-d->rate * FALL_SECONDS) : 0;
     if (recent > enough)
         enough = recent;
-    (void)swapped;
     for (uint32_t i = s->n_past; i-- > 0;) {
         const struct uma_guard_past *p = &s->past[i];
-        if (p->time >= view->processes_time)
+        if (p->time >= view->processes_time || p->gpu_time >= answer)
             continue;
         int64_t fallen = less(p->headroom, d->headroom);
         if (fallen > most) {
@@ -54,7 +54,7 @@ static const struct uma_guard_past *before_the_fall(const struct uma_guard_state
         if (fallen >= enough)
             break;
     }
-    if (best)
+    if (best || answer != INT64_MAX)
         return best;
     /* nothing has fallen: what swap hides, or a stall. The oldest table of the last half minute shows who grew. */
     for (uint32_t i = 0; i < s->n_past; i++)
@@ -88,7 +88,7 @@ static int64_t at_most(int64_t growth, int64_t whole) {
     return growth > most ? most : growth;
 }
 
-static void measure_tree(const struct uma_guard_past *past, const struct uma_guard_process *root, uint64_t unseen,
+static void measure_tree(const struct uma_guard_past *past, const struct uma_guard_process *root, uint64_t unseen, bool answered,
                          const struct uma_guard_fall *fall, struct uma_guard_tree *t) {
     const struct uma_guard_past_tree *then = find(past, root);
     int64_t anon = (int64_t)(t->anon + t->swap), shmem = (int64_t)t->shmem, gpu = (int64_t)t->gpu;
@@ -96,11 +96,13 @@ static void measure_tree(const struct uma_guard_past *past, const struct uma_gua
     if (then) {
         anon -= (int64_t)then->anon;
         shmem -= (int64_t)then->shmem;
-        gpu = then->gpu_known || t->gpu_known ? gpu - (int64_t)then->gpu : 0;
+        gpu -= (int64_t)then->gpu;
     } else {
         anon = positive(anon - (int64_t)unseen);
         gpu = positive(gpu - (int64_t)unseen);
     }
+    if (past->gpu_time == 0 || !answered) /* the driver said nothing at one of the two times: no difference can be told */
+        gpu = 0;
     t->gpu_growth = gpu;
     t->growth = at_most(anon, fall->anon) + at_most(shmem, fall->shmem) + gpu;
 }
@@ -118,18 +120,19 @@ static void measure(const struct uma_guard_past *past, const struct uma_guard_vi
     if (fall->anon + positive(fall->shmem) > fall->bytes) /* what went to swap */
         fall->bytes = fall->anon + positive(fall->shmem);
     for (size_t i = 0; i < n; i++) {
-        measure_tree(past, &view->processes[trees[i].root], unseen, fall, &trees[i]);
+        measure_tree(past, &view->processes[trees[i].root], unseen, now->known & UMA_GUARD_KNOWS_GPU, fall, &trees[i]);
         fall->explained += positive(trees[i].growth);
+        fall->on_gpu += positive(trees[i].gpu_growth);
     }
 }
 
 /* ---- who --------------------------------------------------------------------------------------------------------- */
 
-static void blame_growers(struct uma_guard_tree *trees, size_t n, int64_t of, struct uma_guard_fall *fall) {
-    int64_t largest = 0;
+static void blame_growers(struct uma_guard_tree *trees, size_t n, int64_t jitter, struct uma_guard_fall *fall) {
+    int64_t largest = 0, of = fall->bytes;
     for (size_t i = 0; i < n; i++)
         largest = trees[i].growth > largest ? trees[i].growth : largest;
-    if (largest <= 0 || (largest < of / (2 * CULPRIT_SHARE) && fall->explained < of / 2))
+    if (largest < jitter || (largest < of / (2 * CULPRIT_SHARE) && fall->explained < of / 2))
         return;
     for (size_t i = 0; i < n; i++)
         trees[i].culprit = trees[i].growth > 0 && (trees[i].growth >= of / CULPRIT_SHARE || trees[i].growth >= largest / ALIKE_SHARE) &&
@@ -141,15 +144,19 @@ static bool may_use_gpu(const struct uma_guard_tree *t) {
 }
 
 /*
- * How likely it is that this one takes what the driver's last answer does not show. First who was seen to grow there at a rate like the fall's; then who has the device open and is not in that answer, the youngest first, because a
+ * How likely it is that this one takes what the driver's last answer does not show. First whom it was before (a wrong stop is taken off the count, brake.c); then who was seen to grow there at a rate like the fall's; then who has the device open and is not in that answer, or for the first time, the youngest first, because a
  * job that begins is what takes memory mostly; then who grew a little; then by size.
  */
-static double suspicion(const struct uma_guard_tree *t, double speed) {
+static double suspicion(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t, double speed) {
+    const struct uma_guard_process *root = &view->processes[t->root];
     if (!may_use_gpu(t) || (t->flags & UMA_GUARD_EXITING))
         return 0;
+    for (uint32_t i = 0; i < s->n_braked && i < UMA_GUARD_BRAKED; i++)
+        if (s->braked[i].times > 0 && s->braked[i].pid == root->pid && s->braked[i].start == root->start)
+            return 5e18 + (double)s->braked[i].times * 1e15;
     if (speed > 0 && t->gpu_rate >= speed / SUSPECT_SHARE)
         return 4e18 + t->gpu_rate;
-    if (t->gpu == 0)
+    if (t->gpu == 0 || t->gpu_new)
         return 3e18 + (double)t->youngest;
     if (t->gpu_rate > 0)
         return 2e18 + t->gpu_rate;
@@ -164,12 +171,43 @@ static bool is_stopped(const struct uma_guard_state *s, const struct uma_guard_v
     return false;
 }
 
+static bool is_the_drivers(const struct uma_guard_fall *fall) {
+    return fall->other >= fall->bytes / DRIVER_SHARE && fall->on_gpu < fall->other / UNEXPLAINED_SHARE;
+}
+
+/* The last answer is older than most of the fall; the one before it may still tell who was growing then, if that was as much as fell between the two. */
+static void measure_between_answers(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_danger *d,
+                                    struct uma_guard_tree *trees, size_t n, struct uma_guard_fall *fall) {
+    const struct uma_guard_past *past = before_the_fall(s, view, d, view->now->time - view->now->gpu_age_ns);
+    if (!past || past->gpu_time == 0)
+        return;
+    struct uma_guard_fall between = { 0 };
+    measure(past, view, d, trees, n, &between);
+    int64_t seen = between.other - positive(d->since_answer);
+    if (between.on_gpu >= seen / DRIVER_SHARE && between.on_gpu >= (int64_t)uma_guard_jitter(view->now->total)) {
+        *fall = between;
+        fall->bytes = fall->bytes > positive(d->since_answer) ? fall->bytes - positive(d->since_answer) : between.on_gpu;
+        fall->other = fall->on_gpu;
+    }
+}
+
+/* Most of it is neither private nor shared memory, the answer explains little of it, and what fell since that answer is as much as is not explained: with a fresh answer it is the kernel's, or noise, and nobody's. */
+static bool may_be_the_drivers(const struct uma_guard_danger *d, const struct uma_guard_fall *fall) {
+    if (!d->falling)
+        return false;
+    if (fall->measured && !is_the_drivers(fall))
+        return false;
+    if (d->since_answer == INT64_MAX || !fall->measured)
+        return true;
+    return d->since_answer >= (fall->other - fall->on_gpu) / UNEXPLAINED_SHARE;
+}
+
 static void suspect_one(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_danger *d,
                         struct uma_guard_tree *trees, size_t n, struct uma_guard_fall *fall) {
     struct uma_guard_tree *best = NULL;
     double most = 0;
     for (size_t i = 0; i < n; i++) {
-        double value = suspicion(&trees[i], -d->rate);
+        double value = suspicion(s, view, &trees[i], -d->rate);
         if (value > most && !(trees[i].flags & UMA_GUARD_PROTECTED) && !is_stopped(s, view, &trees[i])) {
             most = value;
             best = &trees[i];
@@ -183,8 +221,9 @@ static void suspect_one(const struct uma_guard_state *s, const struct uma_guard_
 /* ---- what was declared -------------------------------------------------------------------------------------------- */
 
 /* What the driver took since its last answer, which nobody's figures show: if it is this job's, it has taken so much more. */
-static int64_t unseen_since_answer(const struct uma_guard_fall *fall) {
-    return fall->guess ? positive(fall->other) : 0;
+static uint64_t unseen_since_answer(const struct uma_guard_danger *d, const struct uma_guard_fall *fall) {
+    int64_t unseen = d->since_answer == INT64_MAX ? fall->other - fall->on_gpu : d->since_answer;
+    return (uint64_t)positive(unseen);
 }
 
 static bool inside_envelope(const struct uma_guard_view *view, const struct uma_guard_danger *d, const struct uma_guard_fall *fall,
@@ -195,7 +234,7 @@ static bool inside_envelope(const struct uma_guard_view *view, const struct uma_
     uint64_t held = uma_guard_tree_held(t), taken = e->taken > held ? e->taken : held;
     if (taken >= e->need)
         return false;
-    uint64_t rest = e->need - taken, unseen = (uint64_t)unseen_since_answer(fall);
+    uint64_t rest = e->need - taken, unseen = unseen_since_answer(d, fall);
     rest -= unseen < rest ? unseen : rest;
     return d->headroom >= d->floor && rest <= d->headroom - d->floor; /* what is still to come fits above the floor */
 }
@@ -242,17 +281,15 @@ static void to_front(struct uma_guard_tree *trees, size_t n, size_t most) {
 void uma_guard_explain(const struct uma_guard_state *state, const struct uma_guard_view *view, const struct uma_guard_danger *danger,
                        struct uma_guard_tree *trees, size_t n, struct uma_guard_fall *ret_fall) {
     *ret_fall = (struct uma_guard_fall){ 0 };
-    const struct uma_guard_past *past = before_the_fall(state, view, danger);
-    int64_t on_gpu = 0;
+    const struct uma_guard_past *past = before_the_fall(state, view, danger, INT64_MAX);
     if (past)
         measure(past, view, danger, trees, n, ret_fall);
-    for (size_t i = 0; i < n; i++)
-        on_gpu += positive(trees[i].gpu_growth);
-    bool driver = !past || ret_fall->other >= ret_fall->bytes / DRIVER_SHARE;
-    if (driver && on_gpu < ret_fall->other / UNEXPLAINED_SHARE)
+    if (past && is_the_drivers(ret_fall) && danger->since_answer != INT64_MAX)
+        measure_between_answers(state, view, danger, trees, n, ret_fall);
+    if (may_be_the_drivers(danger, ret_fall))
         suspect_one(state, view, danger, trees, n, ret_fall);
     else if (past)
-        blame_growers(trees, n, ret_fall->bytes, ret_fall);
+        blame_growers(trees, n, (int64_t)uma_guard_jitter(view->now->total), ret_fall);
     excuse(view, danger, trees, n, ret_fall);
     to_front(trees, n, UMA_GUARD_ACTIONS + UMA_GUARD_CANDIDATES);
 }

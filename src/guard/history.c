@@ -44,6 +44,20 @@ uint64_t uma_guard_history_headroom(const struct uma_guard_history *h) {
     return r->available + (h->lists_time != 0 && r->time - h->lists_time <= LISTS_FRESH ? h->lists : 0);
 }
 
+static uint64_t with_lists(const struct uma_guard_reading *r, bool lists) {
+    return r->available + (lists ? r->per_cpu : 0);
+}
+
+int64_t uma_guard_history_fallen(const struct uma_guard_history *h, int64_t time) {
+    const struct uma_guard_reading *now = uma_guard_history_get(h, 0), *then = now;
+    if (!now)
+        return 0;
+    for (uint32_t i = 1; i < h->n && !at(h, i - 1)->gap && then->time > time; i++)
+        then = at(h, i);
+    bool lists = now->known & then->known & UMA_GUARD_KNOWS_LISTS;
+    return (int64_t)(with_lists(then, lists) - with_lists(now, lists));
+}
+
 /* ---- the steady level ----------------------------------------------------------------------------------------- */
 
 static void level_begin(struct uma_guard_history *h, uint64_t headroom, int64_t time) {
@@ -65,6 +79,7 @@ static uint64_t steady_least(uint64_t steady, uint64_t noise) {
 static void keep(struct uma_guard_history *h, uint64_t headroom, uint64_t noise, int64_t time) {
     if (headroom < steady_least(h->steady, noise)) {
         h->fell_from = h->steady;
+        h->fell_since = h->steady_since;
         forget(h);
     } else if (headroom <= h->steady + noise) {
         h->above_since = 0;

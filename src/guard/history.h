@@ -17,6 +17,7 @@ struct uma_guard_history {
     /* The level that the machine has kept without falling: learned slowly, forgotten at once when it falls out of it (history.c says how). 0: none yet. */
     uint64_t steady;
     int64_t steady_since;
+    int64_t fell_since;  /* since when that one had been kept */
     uint64_t fell_from;  /* the steady level that it fell out of; 0: it did not, or it has come to another since */
     uint64_t low, high;  /* of the level that is being learned */
     double mean;         /* of the same */
@@ -35,6 +36,8 @@ void uma_guard_history_add(struct uma_guard_history *history, const struct uma_g
 const struct uma_guard_reading *uma_guard_history_get(const struct uma_guard_history *history, uint32_t i);
 /* What can be had now: available and, where they were seen a short while ago, the lists of the processors. 0 without a reading. */
 uint64_t uma_guard_history_headroom(const struct uma_guard_history *history);
+/* What it has fallen by since `time` (or since the oldest reading, never across a gap); negative: risen. */
+int64_t uma_guard_history_fallen(const struct uma_guard_history *history, int64_t time);
 
 /* What changed over about `window_ns` up to the newest reading, never across a gap. */
 struct uma_guard_rates {

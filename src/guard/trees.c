@@ -47,15 +47,31 @@ static void begin_tree(struct uma_guard_tree *tree, const struct uma_guard_proce
     *tree = (struct uma_guard_tree){ .root = index, .envelope = -1, .flags = OF_ALL, .youngest = root->start };
 }
 
-static void add_process(struct uma_guard_tree *tree, const struct uma_guard_process *p) {
+/*
+ * A fork has its parent's pages once more in its figures and takes none. A child of the same name has not called execve(2) mostly: what it has beyond its parent is its own. Only of those whose pages matter (1/4096 of the
+ * memory), so that it costs nothing in a storm of small ones.
+ */
+static uint64_t own_anon(const struct uma_guard_view *view, size_t n, const struct uma_guard_process *p) {
+    if (p->parent == 0 || p->anon < view->now->total / 4096)
+        return p->anon;
+    for (size_t i = 0; i < n; i++) {
+        const struct uma_guard_process *parent = &view->processes[i];
+        if (parent->pid == p->parent)
+            return memcmp(parent->name, p->name, sizeof(p->name)) != 0 ? p->anon : p->anon > parent->anon ? p->anon - parent->anon : 0;
+    }
+    return p->anon;
+}
+
+static void add_process(const struct uma_guard_view *view, size_t n, struct uma_guard_tree *tree, const struct uma_guard_process *p) {
     tree->n++;
     tree->flags = (tree->flags & OF_ONE) | (p->flags & OF_ONE) | (tree->flags & p->flags & OF_ALL);
-    tree->anon += p->anon;
+    tree->anon += own_anon(view, n, p);
     tree->swap += p->swap;
     tree->gpu += p->gpu;
     if (p->shmem > tree->shmem) /* the processes of a tree mostly share one segment: the largest, not the sum */
         tree->shmem = p->shmem;
     tree->gpu_known |= p->gpu_known;
+    tree->gpu_new |= p->gpu > 0 && p->gpu_grown_ns == 0;
     if (p->gpu_grown_ns > 0)
         tree->gpu_rate += (double)p->gpu_grown * (double)SECOND / (double)p->gpu_grown_ns;
     if (tree->envelope < 0 && (p->flags & UMA_GUARD_DECLARED))
@@ -82,7 +98,7 @@ size_t uma_guard_trees(const struct uma_guard_view *view, struct uma_guard_tree 
             slots[root] = (int16_t)n_trees;
             begin_tree(&ret_trees[n_trees++], &view->processes[root], (int32_t)root);
         }
-        add_process(&ret_trees[slots[root]], &view->processes[i]);
+        add_process(view, n, &ret_trees[slots[root]], &view->processes[i]);
     }
     return n_trees;
 }

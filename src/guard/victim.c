@@ -48,6 +48,11 @@ static void step(struct uma_guard_deciding *c, enum uma_guard_action_kind kind, 
 /* No time for SIGTERM: it is not over in time, and a stopped one that hears it goes on growing. */
 static bool no_time(const struct uma_guard_deciding *c) {
     const struct uma_guard_danger *d = &c->danger;
+    for (uint32_t i = 0; i < c->state->n_braked; i++) {
+        const struct uma_guard_braked *b = &c->state->braked[i];
+        if (b->stopped && b->pid == c->state->victim && b->start == c->state->victim_start && (double)d->headroom < -b->rate * TERM_LEAST)
+            return true;
+    }
     return (d->falling && d->to_zero < TERM_LEAST) || (d->headroom < d->hard_floor / 2 && (d->falling || d->stalled));
 }
 
@@ -150,7 +155,7 @@ void uma_guard_victim_begin(struct uma_guard_deciding *c) {
     enum uma_guard_reason reason = is_due(c);
     if (s->victim || reason == UMA_GUARD_NO_REASON || !c->explained || !(c->policy->terminate || c->policy->kill))
         return;
-    int index = uma_guard_choose_victim(s, c->view, &c->danger, &c->fall, c->trees, c->n);
+    int index = uma_guard_choose_victim(s, c->view, &c->danger, &c->fall, reason == UMA_GUARD_BELOW_HARD_FLOOR, c->trees, c->n);
     if (index < 0)
         return;
     const struct uma_guard_tree *tree = &c->trees[index];
