@@ -17,7 +17,7 @@
 #define NO_TIME 0.1
 #define SETTLE_LEAST (30 * UMA_GUARD_MS)
 /* What headroom did while it was stopped says nothing of what it does when it goes on. */
-#define AFTER_RELEASE (50 * UMA_GUARD_MS)
+#define AFTER_RELEASE (15 * UMA_GUARD_MS)
 #define AFTER_RELEASE_DRIFT (5 * UMA_GUARD_SECOND) /* what is too slow to be seen falling */
 /* A stop that left less than half of the fall was one of the right tree: the rest is its last call of the driver, or noise. A guess at another one is not made for that. */
 #define STILL_FALLS 0.5
@@ -176,7 +176,8 @@ static void brake(struct uma_guard_deciding *c, const struct uma_guard_tree *tre
     c->state->brake_measured = !c->fall.guess;
     b->times++;
     b->guessed = c->fall.guess;
-    b->growth = tree->growth > b->growth ? tree->growth : b->growth;
+    int64_t growth = c->fall.guess && c->fall.measured && c->fall.other > tree->growth ? c->fall.other : tree->growth;
+    b->growth = growth > b->growth ? growth : b->growth;
     uint64_t below = c->danger.signals & UMA_GUARD_SIGNAL_DRIFT ? c->danger.floor : c->danger.line;
     if (b->times > c->policy->brake_times && c->danger.headroom < below)
         c->too_often = true;

@@ -41,7 +41,7 @@ static enum group group_of(const struct uma_guard_state *s, const struct uma_gua
         *ret_growth = b->growth;
     if ((t->flags & (UMA_GUARD_PROTECTED | UMA_GUARD_EXITING)) || given_up(s, root) || root->pid <= 1)
         return NOBODY;
-    bool unseen = (t->flags & UMA_GUARD_HOLDS_GPU) && (!(view->now->known & UMA_GUARD_KNOWS_GPU) || !t->gpu_known);
+    bool unseen = (b && b->stopped) || ((t->flags & UMA_GUARD_HOLDS_GPU) && !(view->now->known & UMA_GUARD_KNOWS_GPU));
     if (uma_guard_tree_held(t) < worth && *ret_growth < (int64_t)worth && !unseen)
         return NOBODY;
     if (t->flags & UMA_GUARD_AVOID)

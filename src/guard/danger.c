@@ -107,7 +107,7 @@ static void level(const struct uma_guard_history *h, const struct uma_guard_poli
         if (d->headroom < policy->floor && d->headroom < d->steady && d->steady - d->headroom >= noise / DRIFT_SHARE)
             d->signals |= UMA_GUARD_SIGNAL_DRIFT;
     }
-    if (stops->fell_from && stops->fell_from < policy->floor + noise && d->headroom < policy->floor)
+    if (stops->fell_from && d->headroom < policy->floor)
         d->signals |= UMA_GUARD_SIGNAL_FELL_OUT;
     if (d->headroom < d->line)
         d->signals |= UMA_GUARD_SIGNAL_BELOW_LINE;

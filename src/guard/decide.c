@@ -141,6 +141,27 @@ static void last_resort(struct uma_guard_deciding *c) {
         s->last_resort = c->now;
 }
 
+/*
+ * What no window shows: below the floor, a quarter of the noise (a third of a GiB of 122) and more has gone since a table of the last minute, and the machine has come to no level. As for every drift, somebody must be seen to have
+ * grown by it.
+ */
+enum { SINK_SHARE = 4 };
+#define SINK_MOST (60 * UMA_GUARD_SECOND)
+
+static void look_for_sinking(struct uma_guard_deciding *c) {
+    struct uma_guard_danger *d = &c->danger;
+    uint64_t least = uma_guard_noise(c->view->now->total) / SINK_SHARE;
+    if (d->danger || d->headroom >= d->floor || (d->signals & UMA_GUARD_SIGNAL_STEADY))
+        return;
+    for (uint32_t i = c->state->n_past <= UMA_GUARD_PAST ? c->state->n_past : 0; i-- > 0 && c->now - c->state->past[i].time <= SINK_MOST;)
+        if (c->state->past[i].headroom > d->headroom && c->state->past[i].headroom - d->headroom >= least) {
+            d->signals |= UMA_GUARD_SIGNAL_DRIFT;
+            d->reason = UMA_GUARD_BELOW_FLOOR;
+            d->danger = d->drift = true;
+            return;
+        }
+}
+
 /* ---- one decision ----------------------------------------------------------------------------------------------------- */
 
 /* A level that is being learned while a tree is stopped is none that the machine keeps by itself. 30 s are what it takes (history.c). */
@@ -225,6 +246,7 @@ void uma_guard_decide(struct uma_guard_state *state, const struct uma_guard_hist
         decide_blind(&c);
         return;
     }
+    look_for_sinking(&c);
     times(&c);
     look_at_table(&c);
     confirm_drift(&c);

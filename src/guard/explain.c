@@ -42,7 +42,7 @@ static const struct uma_guard_past *before_the_fall(const struct uma_guard_state
     int64_t enough = (int64_t)(now->total / FALL_SHARE), recent = d->falling ? (int64_t)(-d->rate * FALL_SECONDS) : 0;
     if (recent > enough)
         enough = recent;
-    for (uint32_t i = s->n_past; i-- > 0;) {
+    for (uint32_t i = s->n_past <= UMA_GUARD_PAST ? s->n_past : 0; i-- > 0;) {
         const struct uma_guard_past *p = &s->past[i];
         if (p->time >= view->processes_time || p->gpu_time >= answer)
             continue;
@@ -57,7 +57,7 @@ static const struct uma_guard_past *before_the_fall(const struct uma_guard_state
     if (best || answer != INT64_MAX)
         return best;
     /* nothing has fallen: what swap hides, or a stall. The oldest table of the last half minute shows who grew. */
-    for (uint32_t i = 0; i < s->n_past; i++)
+    for (uint32_t i = 0; i < s->n_past && i < UMA_GUARD_PAST; i++)
         if (s->past[i].time < view->processes_time && view->processes_time - s->past[i].time <= 30 * SECOND)
             return &s->past[i];
     return NULL;

@@ -18,6 +18,8 @@ uint64_t uma_guard_noise(uint64_t total) {
  * hours that a server then stays there.
  */
 #define STEADY_AFTER (30 * SECOND)
+/* From the mean of its first quarter to that of its end it rose or fell by no more than a third of the noise, 20 MB/s of 122 GiB: what moves faster has not come to a level. */
+enum { TREND_SHARE = 3 };
 /* Above the level for so long: another level. A request that ends gives some memory back for seconds, and the next takes it again. */
 #define ABOVE_MOST (10 * SECOND)
 /* So many times the noise above it is no excursion: whoever held the memory has gone, and a fall from there is a new one. */
@@ -61,8 +63,9 @@ int64_t uma_guard_history_fallen(const struct uma_guard_history *h, int64_t time
 /* ---- the steady level ----------------------------------------------------------------------------------------- */
 
 static void level_begin(struct uma_guard_history *h, uint64_t headroom, int64_t time) {
-    h->low = h->high = headroom;
+    h->first = h->low = h->high = headroom;
     h->mean = (double)headroom;
+    h->level_n = 0;
     h->level_since = time;
 }
 
@@ -102,8 +105,16 @@ static void learn(struct uma_guard_history *h, uint64_t headroom, uint64_t noise
         level_begin(h, headroom, time);
         return;
     }
-    h->mean += ((double)headroom - h->mean) / 32; /* about the last 32 readings: an excursion moves it little */
-    if (h->steady == 0 && time - h->level_since >= STEADY_AFTER) {
+    h->level_n += h->level_n < 32; /* about the last 32 readings: an excursion moves it little */
+    h->mean += ((double)headroom - h->mean) / h->level_n;
+    if (time - h->level_since < STEADY_AFTER / 4)
+        h->first = (uint64_t)h->mean;
+    if (h->steady != 0 || time - h->level_since < STEADY_AFTER)
+        return;
+    double sunk = h->mean - (double)h->first;
+    if (sunk > (double)(noise / TREND_SHARE) || -sunk > (double)(noise / TREND_SHARE)) {
+        level_begin(h, headroom, time); /* it is on its way somewhere */
+    } else {
         h->steady = (uint64_t)h->mean;
         h->steady_since = h->level_since;
         h->fell_from = 0;

@@ -17,13 +17,14 @@ struct uma_guard_history {
     /* The level that the machine has kept without falling: learned slowly, forgotten at once when it falls out of it (history.c says how). 0: none yet. */
     uint64_t steady;
     int64_t steady_since;
-    int64_t fell_since;  /* since when that one had been kept */
-    uint64_t fell_from;  /* the steady level that it fell out of; 0: it did not, or it has come to another since */
-    uint64_t low, high;  /* of the level that is being learned */
-    double mean;         /* of the same */
-    int64_t level_since; /* when that began */
-    int64_t above_since; /* when it rose out of the steady level; 0: it has not */
-    uint64_t lists;      /* the last known per_cpu: it is read less often than the rest */
+    int64_t fell_since;        /* since when that one had been kept */
+    uint64_t fell_from;        /* the steady level that it fell out of; 0: it did not, or it has come to another since */
+    uint64_t first, low, high; /* of the level that is being learned */
+    double mean;               /* of the same */
+    uint32_t level_n;          /* readings in it, at most 32 */
+    int64_t level_since;       /* when that began */
+    int64_t above_since;       /* when it rose out of the steady level; 0: it has not */
+    uint64_t lists;            /* the last known per_cpu: it is read less often than the rest */
     int64_t lists_time;
 };
 

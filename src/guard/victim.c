@@ -75,7 +75,9 @@ static void follow_warned(struct uma_guard_deciding *c, bool recovered) {
 
 static void follow_terminated(struct uma_guard_deciding *c, bool recovered) {
     int64_t since = c->now - c->state->terminated;
-    bool over = since >= uma_guard_nanoseconds(c->policy->term_grace);
+    bool grows_on =
+        c->danger.falling && c->danger.headroom < c->danger.hard_floor; /* it goes on since it heard SIGTERM, and does what it did */
+    bool over = grows_on || since >= uma_guard_nanoseconds(c->policy->term_grace);
     if (recovered && over)
         clear_victim(c->state); /* whether it ended or gave its memory back: there is no need any more */
     else if (c->policy->kill && (over || no_time(c)))
@@ -100,6 +102,8 @@ static void follow_ended(struct uma_guard_deciding *c, bool recovered) {
     bool waited = since >= uma_guard_nanoseconds(c->policy->release_wait);
     if ((is_released(c) || recovered) && (s->victim_gone || waited)) {
         clear_victim(s);
+        s->brake_last = c->now; /* as after a stop: what fell until now was this one's */
+        s->brake_rate = c->danger.rate;
         return;
     }
     if (!waited)
@@ -150,12 +154,26 @@ static enum uma_guard_reason is_due(const struct uma_guard_deciding *c) {
     return UMA_GUARD_NO_REASON;
 }
 
+/* What it holds as far as anybody knows, or what fell until it was stopped: where the driver does not answer that is all there is to go by. */
+static uint64_t what_should_come_back(const struct uma_guard_deciding *c, const struct uma_guard_tree *tree,
+                                      const struct uma_guard_process *root) {
+    uint64_t bytes = uma_guard_tree_held(tree);
+    for (uint32_t i = 0; i < c->state->n_braked; i++) {
+        const struct uma_guard_braked *b = &c->state->braked[i];
+        if (b->pid == root->pid && b->start == root->start && b->growth > 0 && (uint64_t)b->growth > bytes)
+            bytes = (uint64_t)b->growth;
+    }
+    return bytes;
+}
+
 void uma_guard_victim_begin(struct uma_guard_deciding *c) {
     struct uma_guard_state *s = c->state;
     enum uma_guard_reason reason = is_due(c);
     if (s->victim || reason == UMA_GUARD_NO_REASON || !c->explained || !(c->policy->terminate || c->policy->kill))
         return;
-    int index = uma_guard_choose_victim(s, c->view, &c->danger, &c->fall, reason == UMA_GUARD_BELOW_HARD_FLOOR, c->trees, c->n);
+    bool anybody =
+        reason == UMA_GUARD_BELOW_HARD_FLOOR && !c->danger.drift; /* what only sank is no reason to end somebody who did not grow */
+    int index = uma_guard_choose_victim(s, c->view, &c->danger, &c->fall, anybody, c->trees, c->n);
     if (index < 0)
         return;
     const struct uma_guard_tree *tree = &c->trees[index];
@@ -163,9 +181,10 @@ void uma_guard_victim_begin(struct uma_guard_deciding *c) {
     clear_victim(s);
     s->victim = root->pid;
     s->victim_start = root->start;
-    s->victim_bytes = uma_guard_tree_held(tree);
+    s->victim_bytes = what_should_come_back(c, tree, root);
     s->lowest = c->danger.headroom;
-    if (c->policy->warn && (tree->flags & UMA_GUARD_WARNS) && !c->danger.falling && !no_time(c)) {
+    bool stands = !c->danger.falling || reason == UMA_GUARD_BRAKED_TOO_OFTEN; /* this one is stopped since a moment ago */
+    if (c->policy->warn && (tree->flags & UMA_GUARD_WARNS) && stands && !no_time(c)) {
         uma_guard_brake_let_go(c, root->pid, root->start, reason); /* a stopped job hears nothing */
         step(c, UMA_GUARD_WARN, reason);
     } else {

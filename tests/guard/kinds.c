@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "kinds.h"
+#include "guard/kinds.h"
 
 #include <string.h>
 
@@ -74,6 +74,8 @@ static struct program *grower(struct trial *t, enum memory_kind kind, double rat
     p->start = (uint64_t)((m->now + t->warm / 2) / (10 * MS));
     if (kind == OF_GPU)
         p->flags |= UMA_GUARD_HOLDS_GPU;
+    if (p->shape == IN_BURSTS && p->rate > 12.5e9)
+        p->rate = 12.5e9; /* twice that in a burst */
     p->ignores_term = machine_random(m) < 0.3;
     p->late = (int64_t)machine_between_log(m, 0.01e9, 5e9);
     return p;
@@ -133,6 +135,7 @@ static void collapse_from_thin(struct trial *t) {
 }
 
 static void leak(struct trial *t) {
+    t->m.swap_total = 0; /* the kernel would swap for an hour before it is short */
     server(t, machine_between(&t->m, 0.2, 0.7));
     double rate = (double)t->policy.floor / machine_between_log(&t->m, 30, 400), left = headroom(t) - 1.6 * (double)t->policy.floor;
     struct program *s = &t->m.programs[t->server];

@@ -2,7 +2,7 @@
 /* kinds.h - the kinds of machines that the decision is tried on, each with what is true of it. */
 #pragma once
 
-#include "machine.h"
+#include "guard/machine.h"
 
 enum { GUARD_SLEEPS_MOST = 1000 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "machine.h"
+#include "guard/machine.h"
 
 #include <math.h>
 #include <string.h>
@@ -289,7 +289,7 @@ void machine_read(struct machine *m, struct uma_guard_reading *r) {
 static void fill_process(struct machine *m, struct program *p, const int32_t *index, struct uma_guard_process *e) {
     bool late = m->now - m->asked < m->answer_delay;
     double gpu = late ? p->gpu_said_before : p->gpu_said;
-    bool known = m->answer_every && (late ? p->said_before : p->said);
+    bool listed = late ? p->said_before : p->said, known = m->answer_every && (late ? m->answered_before : m->answered);
     int64_t between = m->answered - m->answered_before;
     *e = (struct uma_guard_process){ .pid = p->pid,
                                      .parent = p->parent,
@@ -301,15 +301,15 @@ static void fill_process(struct machine *m, struct program *p, const int32_t *in
                                      .anon = bytes_of(p->anon),
                                      .shmem = bytes_of(p->shmem),
                                      .swap = bytes_of(p->swap),
-                                     .gpu = known ? bytes_of(gpu) : 0,
+                                     .gpu = known && listed ? bytes_of(gpu) : 0,
                                      .gpu_known = known };
-    double held = p->anon + p->shmem + p->swap + (known ? gpu : 0);
+    double held = p->anon + p->shmem + p->swap + (known && listed ? gpu : 0);
     if (p->table_before) {
         e->grown = (int64_t)(held - p->held_before);
         e->grown_ns = m->now - p->table_before;
     }
-    if (known && !late && p->said_before && between > 0) {
-        e->gpu_grown = (int64_t)(p->gpu_said - p->gpu_said_before);
+    if (known && !late && m->answered_before && between > 0) { /* who is not in a whole answer has nothing there */
+        e->gpu_grown = (int64_t)((p->said ? p->gpu_said : 0) - (p->said_before ? p->gpu_said_before : 0));
         e->gpu_grown_ns = between;
     }
     p->held_before = held;

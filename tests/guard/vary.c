@@ -6,7 +6,7 @@
  *
  * Without arguments: a test in TAP, some of each kind. --table: N of each kind, as a table for docs/guard.md. --one: what happened in one of them.
  */
-#include "kinds.h"
+#include "guard/kinds.h"
 
 #include <math.h>
 #include <stdio.h>
