@@ -92,14 +92,15 @@ void uma_guard_test_end(struct uma_guard_test *test) {
  */
 int uma_guard_test_policy(const struct uma_guard_test *test, enum uma_guard_test_rung rung, struct uma_error *err) {
     char text[512];
+    bool stop = rung == UMA_GUARD_TEST_BRAKE; /* and nobody is ended yet, though others on the machine may grow */
     int n = snprintf(text, sizeof(text),
                      "[Floor]\nFloor=%llu\nHorizon=%d\n"
                      "[Brake]\nBrakeMost=2\nBrakeRelease=1\nBrakeTimes=1000\n"
                      "[Warn]\nWarn=no\n[Room]\nRoom=no\n"
-                     "[Kill]\nTerminate=%s\nReleaseWait=5\n"
+                     "[Kill]\nTerminate=%s\nKill=%s\nReleaseWait=5\n"
                      "[Victims]\nNoBrake=%s\n",
-                     (unsigned long long)test->floor, UMA_GUARD_TEST_HORIZON, rung == UMA_GUARD_TEST_KILL ? "no" : "yes",
-                     rung == UMA_GUARD_TEST_BRAKE ? "" : CHILD);
+                     (unsigned long long)test->floor, UMA_GUARD_TEST_HORIZON, rung == UMA_GUARD_TEST_TERM ? "yes" : "no",
+                     stop ? "no" : "yes", stop ? "" : CHILD);
     _cleanup_close_ int fd = open(test->policy, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     int r = fd < 0 ? -errno : fchmod(fd, 0644) < 0 ? -errno : uma_write_all(fd, text, (size_t)n);
     return r < 0 ? uma_error_set(err, -r, "%s", test->policy) : 0;
