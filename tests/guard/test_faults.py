@@ -89,7 +89,8 @@ def folder():
     with tempfile.TemporaryDirectory(prefix="umactl-test-") as root:
         os.makedirs(os.path.join(root, "proc", "1"))
         with open(os.path.join(root, "proc", "meminfo"), "w", encoding="ascii") as f:
-            f.write("MemTotal: 1000000 kB\nMemFree: 1000 kB\nMemAvailable: 1000 kB\n")
+            names = ("MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "AnonPages", "Shmem", "Dirty", "Writeback", "SwapTotal", "SwapFree")
+            f.write("MemTotal: 1000000 kB\n" + "".join(f"{name}: 1000 kB\n" for name in names))
         with open(os.path.join(root, "proc", "1", "stat"), "w", encoding="ascii") as f:
             f.write("garbage")
         os.mkdir(os.path.join(root, "proc", "vmstat"))  # opens, and fails in read(2)

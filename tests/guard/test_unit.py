@@ -28,6 +28,7 @@ RARE = {
     "newfstatat": "the same the other way round",
     "statx": "where inodes of files are told apart",
     "clock_gettime": "where the kernel's page for it is not there (vdso)",
+    "clock_nanosleep": "a pause before the next look at a tree in which somebody was missed",
     "getrandom": "the C library's own",
     "rseq": "the C library's own, from 2.35 on",
     "set_robust_list": "the C library's own",
