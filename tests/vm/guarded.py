@@ -117,7 +117,8 @@ def judge(outcome, tap):
         text = f"{r.case}, round {r.round}: " + ("the culprit alone" if not r.healthy else "nobody was touched")
         details = (f"{r.case}, round {r.round}, {r.guard}: culprits left {r.culprits_left}, innocents {r.innocents_alive} of {r.innocents}, lowest {(r.number('lowest') or 0) / MIB:.0f} MiB, "
                    f"crossed {r.crossed or '-'}, stopped {r.stopped or '-'}, gone {r.gone or '-'}; brake {r.brakes}, term {r.terms}, kill {r.kills}, room {r.rooms}; "
-                   f"login {r.login or 0:.1f} s, command {r.command or 0:.1f} s, {r.asked - r.unanswered} of {r.asked}, heartbeat {r.gap:.1f} s, {r.end - r.begin:.0f} s")
+                   f"login {r.login or 0:.1f} s, command {r.command or 0:.1f} s, {r.asked - r.unanswered} of {r.asked}, heartbeat {r.gap:.1f} s, "
+                   f"the guard used {(r.number('guard_time') or 0) / 100:.2f} s of {r.end - r.begin:.0f}")
         if WHOSE.get(r.guard):
             tap.check(not faults, text + (f": {'; '.join(faults)}" if faults else ""))
         elif faults:

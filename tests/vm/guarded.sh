@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # What the scenarios of the guard share: the guard or another in its place, services that did nothing wrong, and rounds of a case, each judged from outside (guarded.py).
 #   GUARD=uma-guard (default), none, earlyoom, nohang; RUNS=N rounds of each case; CASES=a,b of those that a scenario has: --set NAME=VALUE
-# shellcheck shell=sh disable=SC1091,SC2154,SC2034,SC2086
+# shellcheck shell=sh disable=SC1091,SC2154,SC2034,SC2086,SC2317
 
 GUARD=${GUARD:-uma-guard}
 RUN_FOLDER=/run/umactl-guard
@@ -83,7 +83,8 @@ furnish() { # SERVICE_MIB
     done
     start_job shell sh -c 'while :; do sleep 1; done'
     innocents="$innocents $started"
-    sleep 2
+    furnished() { for each in $innocents; do [ "$each" = "$started" ] || [ "$(rss "$each")" -ge $((service_mib * MIB)) ] || return 1; done; }
+    until_true 60 furnished
 }
 
 # ---- rounds ----
@@ -109,6 +110,7 @@ begin() {
     fi
     available_before=$(meminfo MemAvailable)
     trail_before=$(trail_last)
+    time_before=$(guard_time)
     rm -f /tmp/finished
     echo "@result begin $1 $2" >&3
 }
@@ -122,6 +124,8 @@ watch() {
 }
 no_culprit() { [ "$(count_alive $culprits)" = 0 ]; }
 is_back() { [ "$(meminfo MemAvailable)" -ge $((available_before - 24 * MIB)) ]; }
+# processor time that the guard used so far: hundredths of a second
+guard_time() { if [ -n "$guard" ]; then sed 's/^.*) //' "/proc/$guard/stat" | cut -d ' ' -f 12,13 | { read -r user system && echo $((user + system)); } else echo 0; fi; }
 # the first line of the witness with this word for one of these processes: seconds of uptime
 seen() { # WORD PID...
     word=$1
@@ -150,7 +154,7 @@ finish() {
     echo "@result round case=$case_name round=$case_round kind=$case_kind guard=$GUARD culprits=$(echo $culprits | wc -w) culprits_left=$left innocents=$total innocents_alive=$living" \
         "finished=$([ -e /tmp/finished ] && echo 1 || echo 0) floor=$FLOOR lowest=$(awk '$1 == "lowest" { print $2 }' /tmp/witness)" \
         "crossed=$(seen crossed) stopped=$(seen stopped $culprits) gone=$(seen gone $culprits) stopped_others=$(seen_count stopped $innocents $extra) ended=$ended" \
-        "brakes=$(actions brake) terms=$(actions term) kills=$(actions kill) rooms=$(actions room) unkillable=$(actions unkillable) wrong=$(wrong_actions) took_ns=$(first_took)" >&3
+        "brakes=$(actions brake) terms=$(actions term) kills=$(actions kill) rooms=$(actions room) unkillable=$(actions unkillable) wrong=$(wrong_actions) took_ns=$(first_took) guard_time=$(($(guard_time) - time_before))" >&3
     if [ -n "${VERBOSE:-}" ]; then
         while read -r line; do note "trail: $line"; done </tmp/trail
         guard_says

@@ -17,6 +17,7 @@
  *   deaf                   ignores SIGTERM from now on
  *   mark=NAME              "@result NAME UPTIME" on stdout
  *   stay                   serves until it is ended
+ *   idle                   does nothing until it is ended
  * BYTES takes the suffixes K, M, G. Exit status 0 after the last step, 2 for a step that there is not.
  */
 #include <errno.h>
@@ -203,6 +204,11 @@ _Noreturn static void stay(void) {
         serve(3600);
 }
 
+_Noreturn static void idle(void) {
+    for (;;)
+        (void)pause();
+}
+
 static void *hanging(void *unused) {
     (void)ioctl(device, UMA_TEST_POOL_IOC_HANG, &hang_ms);
     return unused;
@@ -224,7 +230,7 @@ static void storm(uint64_t n, uint64_t rate) {
             n_held = 0;
             (void)take_piece(STORM_BYTES);
             (void)anon_piece(STORM_BYTES);
-            stay();
+            idle(); /* a hundred that serve would only measure the emulation */
         }
         if (rate)
             pause_for(1.0 / (double)rate);
@@ -256,6 +262,8 @@ static bool step(const char *name, const char *value) {
         return read_file(value);
     if (strcmp(name, "stay") == 0)
         stay();
+    if (strcmp(name, "idle") == 0)
+        idle();
     if (strcmp(name, "deaf") == 0)
         return signal(SIGTERM, SIG_IGN) != SIG_ERR;
     if (!amount(value, &a, &rate))

@@ -30,7 +30,7 @@ cases() { # ROUND
         begin stopped "$1" danger
         culprit $(load_to 150) serve=1 mark=collapse_begins "take=2G$RATE" stay
         watch
-        half_way() { [ "$(meminfo MemAvailable)" -lt $((FLOOR + 60 * MIB)) ]; }
+        half_way() { [ "$(meminfo MemAvailable)" -lt $((FLOOR + 30 * MIB)) ]; }
         until_true 30 half_way
         [ -z "$guard" ] || kill -STOP $guard
         sleep 1

@@ -16,7 +16,7 @@
 . /guarded.sh
 
 dd if=/dev/zero of=/disk/weights bs=1M count=48 2>/dev/null
-fallocate -l 1200M /disk/data # on the disk, and read as any file: but writing it first would take longer than all the rest
+fallocate -l 640M /disk/data # on the disk, and read as any file: but writing it first would take longer than all the rest
 cases() { # ROUND
     if wanted dip; then
         begin dip "$1" healthy
@@ -28,7 +28,7 @@ cases() { # ROUND
     fi
     if wanted cache; then
         begin cache "$1" healthy
-        healthy take=200M@100 read=/disk/data serve=2 read=/disk/data serve=1
+        healthy take=200M@100 read=/disk/data serve=3
         watch
         healthy_ends 90
         echo 1 >/proc/sys/vm/drop_caches

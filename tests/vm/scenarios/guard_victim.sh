@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Who is to blame: a small one that grows beside a large one that does not, one of fifty, a storm of forks, one whose memory comes back late, and one that no signal ends.
-# shellcheck shell=sh disable=SC1091,SC2046,SC2034,SC2154
+# shellcheck shell=sh disable=SC1091,SC2046,SC2034,SC2154,SC2317
 #: memory 1G
 #: disk 400M
 #: bound 120 240
@@ -21,11 +21,16 @@ also() { # NAME COMMAND...: an innocent of this round alone
     start_job "$@" 3>/dev/null
     extra="$extra $started"
 }
+# large MIB: a program that took its memory before, and uses it
+large() {
+    also large bystander "$1M"
+    filled() { [ "$(rss "$started")" -ge $(($1 * MIB)) ]; }
+    until_true 60 filled "$1"
+}
 cases() { # ROUND
     if wanted innocent; then
         begin innocent "$1" danger
-        also large bystander 300M
-        sleep 2
+        large 300
         culprit $(load_to 150) serve=1 mark=collapse_begins "take=2G$RATE" stay
         watch
         danger_ends "${DANGER_SECONDS:-40}"
@@ -38,7 +43,7 @@ cases() { # ROUND
     fi
     if wanted tenants; then
         begin tenants "$1" danger
-        start_job tenants engine name=tenant tenants=50 take=5M anon=1M stay
+        start_job tenants engine name=tenant tenants=50 take=5M anon=1M idle
         sleep 2
         for each in $(pidof tenant); do extra="$extra $each"; done
         culprit $(load_to 120) serve=2 mark=collapse_begins "take=2G$RATE" stay
@@ -54,7 +59,7 @@ cases() { # ROUND
     if wanted late; then
         pool set pool-on-close=1 return-delay-ms=2500 pool-orders=2047 deaf=1
         begin late "$1" danger
-        also large bystander 200M
+        large 200
         culprit $(load_to 120) serve=1 mark=collapse_begins "take=2G$RATE" stay
         watch
         until_true "${DANGER_SECONDS:-40}" no_culprit
@@ -64,7 +69,7 @@ cases() { # ROUND
     fi
     if wanted unkillable; then
         begin unkillable "$1" danger
-        also large bystander 200M
+        large 200
         culprit $(load_to 120) hang=14 serve=1 mark=collapse_begins "take=2G$RATE" stay
         watch
         danger_ends "${DANGER_SECONDS:-40}"
