@@ -91,7 +91,7 @@ static bool is_too_near(const struct uma_guard_deciding *c, const struct uma_gua
     const struct uma_guard_danger *d = &c->danger;
     if (d->headroom < d->hard_floor || (d->headroom < d->line && d->stalled))
         return true;
-    return d->headroom < d->floor && (double)(d->headroom - d->hard_floor) < -b->rate * STOP_AGAIN;
+    return d->headroom < d->floor && (double)(d->headroom - d->hard_floor) < -b->rate * STOP_AGAIN + (double)b->overrun;
 }
 
 static void look_at_braked(struct uma_guard_deciding *c, struct uma_guard_braked *b) {
@@ -99,6 +99,8 @@ static void look_at_braked(struct uma_guard_deciding *c, struct uma_guard_braked
     if (c->now < b->since) /* a clock that jumped back: its time begins again */
         b->since = c->now;
     int64_t held = c->now - b->since;
+    if (known && b->headroom > c->danger.headroom && b->headroom - c->danger.headroom > b->overrun && !b->guessed)
+        b->overrun = b->headroom - c->danger.headroom;
     if (known && b->since == c->state->brake_last && held >= SETTLE_FALL && !c->danger.falling)
         b->confirmed = 1;
     if (known && held >= HOLD_LEAST && c->danger.headroom >= c->release && !(c->danger.danger && c->danger.falling)) {
@@ -170,6 +172,7 @@ static void brake(struct uma_guard_deciding *c, const struct uma_guard_tree *tre
         b->times = 0;
     }
     b->stopped = true;
+    b->headroom = c->danger.headroom;
     b->since = c->state->brake_last = c->now;
     c->state->brake_rate = rate_now(c);
     b->rate = c->state->brake_rate < b->rate ? c->state->brake_rate : b->rate;

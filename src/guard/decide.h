@@ -96,6 +96,8 @@ struct uma_guard_braked {
     int64_t first;           /* the first stop of the window */
     int64_t growth;          /* bytes that it had grown by when it was stopped */
     double rate;             /* how fast headroom fell at the worst of its stops */
+    uint64_t headroom;       /* at its last stop */
+    uint64_t overrun;        /* what fell on after the worst of its stops: its last call of the driver */
 };
 
 enum { UMA_GUARD_PAST = 10, UMA_GUARD_PAST_TREES = 64, UMA_GUARD_GIVEN_UP = 8 };
