@@ -10,8 +10,12 @@ void uma_guard_marks_add(struct uma_guard_marks *marks, int32_t pid, uint64_t st
             place = &marks->list[i];
     if (place == NULL && marks->n < UMA_GUARD_MARKS)
         place = &marks->list[marks->n++];
-    for (uint32_t i = 0; place == NULL || (marks->n == UMA_GUARD_MARKS && i < marks->n && place->until > marks->list[i].until); i++)
-        place = &marks->list[i];
+    if (place == NULL) {
+        place = &marks->list[0];
+        for (uint32_t i = 1; i < marks->n; i++)
+            if (marks->list[i].until < place->until)
+                place = &marks->list[i];
+    }
     *place = (struct uma_guard_mark){ .pid = pid, .flags = flags, .start = start, .until = until };
 }
 

@@ -11,6 +11,8 @@ from support import FLOOR, GUARD, MIB, POLICY, Scene, Victim, can_unshare, child
 from harness import Skip, case, contains, equal, main
 
 GROWS = ("--rate", 150, "--most", 440)
+# so that the hard floor is further away than the time that it has after SIGTERM: who is faster is killed at once
+SLOW = ("--rate", 60, "--most", 440)
 
 
 def needs_namespaces():
@@ -64,7 +66,7 @@ def end():
         beside = scene.victim("--most", 40)  # the second in size, and it does not grow
         beside.begin()
         time.sleep(0.5)
-        victim = scene.victim("--rate", 150, "--most", 440, "--ignore-term")
+        victim = scene.victim(*SLOW, "--ignore-term")
         victim.begin()
         until(lambda: victim.ended(), 20, why="killed")
         equal(victim.child.returncode, -signal.SIGKILL)
@@ -82,7 +84,7 @@ def term():
     needs_namespaces()
     scene = Scene(policy=POLICY.replace("BrakeMost=60", "BrakeMost=1\nBrakeTimes=1"))
     with scene as (machine, guard):
-        victim = scene.victim(*GROWS)
+        victim = scene.victim(*SLOW)
         victim.begin()
         until(lambda: victim.ended(), 20, why="ended")
         equal(victim.child.returncode, 0)
