@@ -29,7 +29,7 @@
 #define NEAR_WAKE_NS (UMA_SECOND_NS / 4)
 #define HINT_EVERY_NS UMA_SECOND_NS
 /* The lists of the processors count for two seconds (history.c), and blocks are short or not for minutes. */
-enum { ALL_EVERY = 8 };
+enum { NEAR_EVERY = 2, ALL_EVERY = 8 };
 #define STATUS_EVERY_NS (10 * UMA_SECOND_NS)
 
 /* ---- words --------------------------------------------------------------------------------------------------- */
@@ -60,9 +60,9 @@ static int observe(struct uma_guard_loop *loop) {
     bool near = loop->decision.wake_ns <= NEAR_WAKE_NS;
     bool all = loop->counts.looks++ % ALL_EVERY == 0;
     int r = uma_guard_observe(&loop->observer,
-                              all                                   ? UMA_GUARD_LOOK_ALL
-                              : near || loop->counts.looks % 2 == 0 ? UMA_GUARD_LOOK_NEAR
-                                                                    : UMA_GUARD_LOOK_FAR,
+                              all                                            ? UMA_GUARD_LOOK_ALL
+                              : near || loop->counts.looks % NEAR_EVERY == 0 ? UMA_GUARD_LOOK_NEAR
+                                                                             : UMA_GUARD_LOOK_FAR,
                               &loop->reading);
     if (r < 0) {
         loop->counts.failed_looks++;

@@ -78,7 +78,7 @@ static void read_rest(struct uma_guard_observer *observer, enum uma_guard_look l
     size_t n = read_whole(observer, &observer->pressure);
     if (n)
         (void)uma_guard_pressure_parse(observer->buffer, n, reading);
-    n = read_whole(observer, &observer->vmstat);
+    n = look >= UMA_GUARD_LOOK_NEAR ? read_whole(observer, &observer->vmstat) : 0;
     if (n)
         (void)uma_guard_vmstat_parse(observer->buffer, n, reading);
     n = look >= UMA_GUARD_LOOK_NEAR ? read_whole(observer, &observer->zoneinfo) : 0;

@@ -20,8 +20,8 @@ struct uma_guard_observer {
 };
 
 /*
- * What is read, because each file costs time (meminfo 3.3, pressure 2.1, vmstat 10.2, zoneinfo 11.9 us a read): FAR: meminfo, pressure, vmstat, whose differences every later reading needs; NEAR: and zoneinfo,
- * whose lists are part of the headroom; ALL: and buddyinfo.
+ * What is read, because each file costs time (meminfo 3.3, pressure 2.1, vmstat 10.2, zoneinfo 11.9 us a read): FAR: meminfo and pressure; NEAR: and vmstat, whose differences say who waits, and
+ * zoneinfo, whose lists are part of the headroom; ALL: and buddyinfo.
  */
 enum uma_guard_look { UMA_GUARD_LOOK_FAR, UMA_GUARD_LOOK_NEAR, UMA_GUARD_LOOK_ALL };
 
