@@ -77,7 +77,9 @@ static bool somebody_was_wanted(const struct replay *replay) {
     struct uma_guard_danger danger;
     if (!replay->decision.want_processes || replay->decision.n)
         return false;
-    uma_guard_danger_assess(&replay->history, &replay->policy, 0, &danger);
+    /* the recorded machine is one on which nobody was stopped: what the history knows holds as it is */
+    const struct uma_guard_stops none = { .steady = replay->history.steady, .fell_from = replay->history.fell_from };
+    uma_guard_danger_assess(&replay->history, &replay->policy, &none, &danger);
     return danger.danger;
 }
 
