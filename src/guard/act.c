@@ -231,13 +231,27 @@ struct uma_guard_acted uma_guard_continue_tree(struct uma_guard_actor *actor, in
     struct uma_guard_held_list *held = &actor->stopped;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < held->n; i++) {
+        int r = 0;
         if (pid == 0 || held->list[i].root == pid)
-            (void)tell(actor, &acted, held->list[i].pid, held->list[i].start, SIGCONT);
-        else
+            r = tell(actor, &acted, held->list[i].pid, held->list[i].start, SIGCONT);
+        /* gone, or another user's now: nothing can be done. With no descriptor or no memory it would stay stopped for ever: once more, later */
+        if ((pid != 0 && held->list[i].root != pid) || (r < 0 && r != -ESRCH && r != -EPERM))
             held->list[kept++] = held->list[i];
     }
     held->n = kept;
     return conclude(acted);
+}
+
+uint32_t uma_guard_adopt_tree(struct uma_guard_actor *actor, int32_t pid, uint64_t start) {
+    uint32_t before = actor->stopped.n;
+    if (uma_guard_mark_tree(actor, pid, start) <= 0)
+        return 0;
+    for (uint32_t i = 0; i < actor->scan.n; i++) {
+        const struct uma_guard_seen *seen = &actor->scan.list[i];
+        if (seen->in && seen->state == 'T') /* 't' is a debugger's */
+            hold(&actor->stopped, pid, seen->pid, seen->start);
+    }
+    return actor->stopped.n - before;
 }
 
 /* ---- ending -------------------------------------------------------------------------------------------------- */

@@ -49,8 +49,10 @@ void uma_guard_actor_close(struct uma_guard_actor *actor);
 
 /* SIGSTOP: its root first, who then starts no more; again until a look shows no process of it that was not stopped. Again on a tree that is stopped: whoever was missed. */
 struct uma_guard_acted uma_guard_stop_tree(struct uma_guard_actor *actor, int32_t pid, uint64_t start);
-/* SIGCONT to those of the tree that the guard stopped, not to those that somebody else had; 0: of all trees. */
+/* SIGCONT to those of the tree that the guard stopped, not to those that somebody else had; 0: of all trees. Whom it could not be sent for want of a descriptor or of memory stays in the list. */
 struct uma_guard_acted uma_guard_continue_tree(struct uma_guard_actor *actor, int32_t pid);
+/* Of a guard that was ended between its signals and the words of them: whoever of the tree stands stopped counts as stopped by us. How many. */
+uint32_t uma_guard_adopt_tree(struct uma_guard_actor *actor, int32_t pid, uint64_t start);
 /* SIGTERM, and SIGCONT where it was stopped; or SIGKILL, and its memory taken back. It is the victim from now on. */
 struct uma_guard_acted uma_guard_end_tree(struct uma_guard_actor *actor, int32_t pid, uint64_t start, int signal_number);
 /* How many of the victim's processes are left. */

@@ -7,6 +7,7 @@
 #include "guard/policy_file.h"
 #include "guard/release.h"
 #include "guard/respond.h"
+#include "guard/resume.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -42,7 +43,8 @@ void uma_guard_loop_note(struct uma_guard_loop *loop, enum uma_guard_level level
 }
 
 void uma_guard_loop_keep_state(struct uma_guard_loop *loop) {
-    (void)uma_guard_state_write(&loop->state_file, &loop->state, &loop->actor, uma_monotonic_ns()); /* counted there */
+    if (loop->options.root[0] == '\0') /* what is decided of a machine that is a folder would take the place of what was done here */
+        (void)uma_guard_state_write(&loop->state_file, &loop->state, &loop->actor, uma_monotonic_ns()); /* counted there */
 }
 
 /* ---- looking ------------------------------------------------------------------------------------------------- */
@@ -92,7 +94,7 @@ int uma_guard_loop_take_table(struct uma_guard_loop *loop, int64_t now) {
     uma_guard_declared_read(&loop->declared, now);
     uma_guard_processes_declare(&loop->processes, loop->declared.list, loop->declared.uids, loop->declared.n);
     if (r == 0 && loop->options.within != 0)
-        r = uma_guard_marks_within(&loop->actor, &loop->processes, loop->options.within);
+        r = uma_guard_marks_within(&loop->actor, &loop->processes, loop->options.within, loop->within_start);
     uma_guard_marks_apply(&loop->marks, &loop->actor, &loop->processes, now);
     return r;
 }
@@ -183,6 +185,7 @@ int uma_guard_loop_reload(struct uma_guard_loop *loop) {
         return r;
     }
     take_policy(loop, &loop->fresh);
+    uma_guard_let_go_spared(loop);
     return 0;
 }
 
@@ -214,26 +217,45 @@ static bool join(char *path, size_t size, const char *folder, const char *name) 
     return true;
 }
 
-static void open_in_run_folder(struct uma_guard_loop *loop, int64_t now) {
+static void open_control(struct uma_guard_loop *loop, const char *folder) {
     char path[4096];
-    const char *folder = loop->options.run_folder;
-    int r = join(path, sizeof(path), folder, UMA_GUARD_STATE_NAME) ? uma_guard_state_open(&loop->state_file, path) : -ENAMETOOLONG;
-    if (r < 0) {
-        loop->state_file.fd = -1;
-        uma_guard_loop_note(loop, UMA_GUARD_WARNING,
-                            "no state is kept in the run folder: a guard that is killed leaves stopped what it stopped", r);
-    }
-    r = join(path, sizeof(path), folder, UMA_GUARD_CONTROL_NAME) ? uma_guard_control_open(path) : -ENAMETOOLONG;
+    int r = join(path, sizeof(path), folder, UMA_GUARD_CONTROL_NAME) ? uma_guard_control_open(path) : -ENAMETOOLONG;
     if (r >= 0)
         r = uma_guard_watch_control(&loop->watch, r);
     if (r < 0)
         uma_guard_loop_note(loop, UMA_GUARD_WARNING, "no control socket in the run folder: umactl guard cannot ask", r);
+}
+
+/*
+ * Who has the state has the folder. Two that act would each choose a victim, and the second would take the first one's socket and write over whom it holds stopped. One that only looks (a policy is tried beside the guard of
+ * the machine) does without both.
+ */
+static int open_in_run_folder(struct uma_guard_loop *loop, int64_t now) {
+    char path[4096];
+    const char *folder = loop->options.run_folder;
+    int r = join(path, sizeof(path), folder, UMA_GUARD_STATE_NAME) ? uma_guard_state_open(&loop->state_file, path) : -ENAMETOOLONG;
+    bool shared = r == -EWOULDBLOCK;
+    if (r < 0)
+        loop->state_file.fd = -1;
+    if (shared && !loop->dry_run && !loop->options.once) {
+        uma_guard_say_text(UMA_GUARD_ERROR, "another guard runs in this run folder (--run-folder names another one)", 0);
+        return -EBUSY;
+    }
+    if (shared)
+        uma_guard_loop_note(loop, UMA_GUARD_NOTICE, "another guard runs in this run folder: this one keeps no state and cannot be asked",
+                            0);
+    else if (r < 0)
+        uma_guard_loop_note(loop, UMA_GUARD_WARNING,
+                            "no state is kept in the run folder: a guard that is killed leaves stopped what it stopped", r);
+    if (!shared)
+        open_control(loop, folder);
     r = join(path, sizeof(path), folder, UMA_GUARD_SOCKET_NAME) ? uma_guard_link_open(&loop->link, path, now) : -ENAMETOOLONG;
     if (r < 0)
         uma_guard_loop_note(loop, UMA_GUARD_WARNING, "no socket to the helper", r);
     /* a name that is too long is nobody's, and so that of no file */
     uma_guard_gpu_reader_open(&loop->gpu_reader,
                               join(loop->gpu_path, sizeof(loop->gpu_path), folder, UMA_GUARD_GPU_NAME) ? loop->gpu_path : "");
+    return 0;
 }
 
 static void open_in_state_folder(struct uma_guard_loop *loop) {
@@ -241,24 +263,6 @@ static void open_in_state_folder(struct uma_guard_loop *loop) {
     loop->recording = uma_guard_recording_open(loop->options.state_folder, &note);
     if (note != NULL)
         uma_guard_loop_note(loop, UMA_GUARD_WARNING, note, 0);
-}
-
-/* One that was killed before it could let go what it stopped. */
-static void go_on(struct uma_guard_loop *loop) {
-    if (!uma_guard_state_read(&loop->state_file, &loop->state, &loop->actor))
-        return;
-    if (loop->actor.stopped.n == 0 && loop->state.victim == 0)
-        return;
-    uma_guard_loop_note(loop, UMA_GUARD_WARNING, "goes on where a guard before it was ended: trees that it stopped are its own now", 0);
-    if (loop->dry_run)
-        (void)uma_guard_let_go(loop, 0, false);
-    if (loop->state.victim != 0) {
-        const struct uma_guard_action action = { .pid = loop->state.victim,
-                                                 .start = loop->state.victim_start,
-                                                 .bytes = loop->state.victim_bytes };
-        const struct uma_guard_candidate who = { .name = "?" };
-        uma_guard_release_begin(loop, &action, &who, uma_monotonic_ns());
-    }
 }
 
 int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_options *options) {
@@ -283,16 +287,20 @@ int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_opti
     r = uma_guard_actor_open(&loop->actor, &loop->processes, prefix, loop->dry_run);
     if (r < 0)
         return r;
+    struct uma_guard_seen within;
+    if (loop->options.within != 0 && uma_guard_scan_one(&loop->actor.scan, loop->options.within, &within) == 0)
+        loop->within_start = within.start;
     /* jobs of this machine have declared nothing to another one that is a folder */
     uma_guard_declared_open(&loop->declared, prefix[0] == '\0' ? NULL : loop->options.root);
-    open_in_run_folder(loop, loop->started);
+    if ((r = open_in_run_folder(loop, loop->started)) < 0)
+        return r;
     open_in_state_folder(loop);
     uma_guard_manager_open(&loop->manager);
     loop->journal = uma_guard_say_to_journal() ? uma_guard_journal_open() : -1;
     r = uma_guard_reaper_start(&loop->actor.reaper);
     if (r < 0)
         uma_guard_loop_note(loop, UMA_GUARD_WARNING, "no thread to take memory back: it comes when processes end", r);
-    go_on(loop);
+    uma_guard_resume(loop);
     return 0;
 }
 

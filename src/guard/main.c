@@ -2,6 +2,7 @@
 /* main.c - uma-guard: options, then open, rehearse, lock, run. */
 #include "base/write.h"
 #include "guard/loop.h"
+#include "guard/respond.h"
 #include "guard/self_test.h"
 
 #include <malloc.h>
@@ -48,6 +49,7 @@ int main(int argc, char **argv) {
         return 1;
     if (options.once) {
         (void)uma_guard_loop_look(&loop);
+        (void)uma_guard_let_go(&loop, 0, false); /* nobody would be there to do it later */
         uma_guard_loop_close(&loop);
         return loop.failing_since != 0 ? 3 : 0;
     }

@@ -59,11 +59,11 @@ static void protect_all(struct uma_guard_processes *processes) {
         processes->list[i].flags |= UMA_GUARD_PROTECTED;
 }
 
-int uma_guard_marks_within(struct uma_guard_actor *actor, struct uma_guard_processes *processes, int32_t within) {
+int uma_guard_marks_within(struct uma_guard_actor *actor, struct uma_guard_processes *processes, int32_t within, uint64_t start) {
     struct uma_guard_scan *scan = &actor->scan;
     int r = uma_guard_scan_take(scan);
     struct uma_guard_seen *top = r == 0 ? uma_guard_scan_find(scan, within) : NULL;
-    if (top == NULL) {
+    if (top == NULL || top->start != start) { /* it ended, and another has its number */
         protect_all(processes);
         return r < 0 ? r : -ESRCH;
     }

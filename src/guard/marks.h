@@ -27,4 +27,4 @@ void uma_guard_marks_add(struct uma_guard_marks *marks, int32_t pid, uint64_t st
 void uma_guard_marks_apply(struct uma_guard_marks *marks, const struct uma_guard_actor *actor, struct uma_guard_processes *processes,
                            int64_t now);
 /* Protects all that is not below `within`, and makes those right below it roots of their trees. -errno: nobody may be touched. */
-int uma_guard_marks_within(struct uma_guard_actor *actor, struct uma_guard_processes *processes, int32_t within);
+int uma_guard_marks_within(struct uma_guard_actor *actor, struct uma_guard_processes *processes, int32_t within, uint64_t start);

@@ -31,11 +31,11 @@ static int parse_pid(const char *value, int32_t *ret_pid) {
     return 0;
 }
 
-/* The value of an option that takes one: behind "=", or the next argument. NULL: there is none. */
+/* The value of an option that takes one: behind "=", or the next argument. NULL: there is none. An option is none: "--policy --dry-run" would be a guard that acts, where one was meant that does not. */
 static const char *value_of(const char *argument, size_t name_length, int argc, char **argv, int *i) {
     if (argument[name_length] == '=')
         return argument + name_length + 1;
-    return *i + 1 < argc ? argv[++*i] : NULL;
+    return *i + 1 < argc && argv[*i + 1][0] != '-' ? argv[++*i] : NULL;
 }
 
 int uma_guard_options_parse(int argc, char **argv, struct uma_guard_options *ret_options, const char **ret_wrong,

@@ -239,9 +239,36 @@ uint32_t uma_guard_let_go(struct uma_guard_loop *loop, int32_t pid, bool excuse)
     return n;
 }
 
+void uma_guard_let_go_spared(struct uma_guard_loop *loop) {
+    if (loop->actor.stopped.n == 0 || uma_guard_loop_take_table(loop, uma_monotonic_ns()) < 0)
+        return;
+    for (uint32_t i = 0; i < loop->state.n_braked && i < UMA_GUARD_BRAKED; i++) {
+        const struct uma_guard_braked *braked = &loop->state.braked[i];
+        int32_t at = braked->stopped ? uma_guard_processes_find(&loop->processes, braked->pid, braked->start) : -1;
+        if (at >= 0 && (!loop->policy.brake || (loop->processes.list[at].flags & (UMA_GUARD_PROTECTED | UMA_GUARD_NO_BRAKE))))
+            (void)uma_guard_let_go(loop, braked->pid, false);
+    }
+}
+
+/* Whom nobody holds stopped any more, and who could not be told so: no descriptor was to be had then, or the state was lost. One tree at a time. */
+static void let_go_forgotten(struct uma_guard_loop *loop) {
+    for (uint32_t i = 0; i < loop->actor.stopped.n; i++) {
+        int32_t root = loop->actor.stopped.list[i].root;
+        bool braked = false;
+        for (uint32_t k = 0; k < loop->state.n_braked && k < UMA_GUARD_BRAKED && !braked; k++)
+            braked = loop->state.braked[k].stopped && loop->state.braked[k].pid == root;
+        if (braked)
+            continue;
+        (void)uma_guard_continue_tree(&loop->actor, root);
+        uma_guard_loop_keep_state(loop);
+        return;
+    }
+}
+
 void uma_guard_check_stopped(struct uma_guard_loop *loop, int64_t now) {
     if (now - loop->checked_stopped < CHECK_EVERY_NS || loop->dry_run)
         return;
+    let_go_forgotten(loop);
     for (uint32_t i = 0; i < loop->state.n_braked && i < UMA_GUARD_BRAKED; i++) {
         const struct uma_guard_braked *braked = &loop->state.braked[i];
         if (!braked->stopped || now - braked->since > CHECK_FOR_NS || now < braked->since)

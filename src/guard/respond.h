@@ -8,5 +8,7 @@
 void uma_guard_respond(struct uma_guard_loop *loop, int64_t looked);
 /* Lets one tree go on that was stopped, or all (0), because somebody asked for it; they are not stopped again for ten minutes. How many processes. */
 uint32_t uma_guard_let_go(struct uma_guard_loop *loop, int32_t pid, bool excuse);
-/* Stops again whoever was missed in trees that were stopped within the last second. */
+/* After a new policy: lets go whom it says not to stop. */
+void uma_guard_let_go_spared(struct uma_guard_loop *loop);
+/* Stops again whoever was missed in trees that were stopped within the last second; lets go whom nobody holds stopped any more, and who could not be told. */
 void uma_guard_check_stopped(struct uma_guard_loop *loop, int64_t now);

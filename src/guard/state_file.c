@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
@@ -52,6 +53,8 @@ int uma_guard_state_open(struct uma_guard_state_file *file, const char *path) {
         return -errno;
     if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)))
         return -EPERM; /* whose words would be believed */
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return -errno; /* EWOULDBLOCK: of a guard that lives */
     int r = posix_fallocate(fd, 0, 2 * (off_t)PLACE);
     if (r != 0)
         return -r;

@@ -25,7 +25,7 @@ struct uma_guard_state_head {
     struct uma_guard_state state;
 };
 
-/* Opens or makes it, for the guard's user alone. -errno: nothing is kept, and writing does nothing. */
+/* Opens or makes it, for the guard's user alone, and holds it against other guards. -EWOULDBLOCK: one of them has it. -errno: nothing is kept, and writing does nothing. */
 int uma_guard_state_open(struct uma_guard_state_file *file, const char *path);
 void uma_guard_state_close(struct uma_guard_state_file *file);
 /* The newest whole one of this boot, if it was not a dry run's: true, and both are filled. */
