@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,12 @@ static pid_t top, child;
 static void wait_a_little(void) {
     const struct timespec pause = { .tv_nsec = 2000000 };
     (void)nanosleep(&pause, NULL);
+}
+
+static int within_here(void) {
+    struct uma_guard_seen self;
+    int r = uma_guard_scan_one(&actor.scan, (int32_t)getpid(), &self);
+    return r < 0 ? r : uma_guard_marks_within(&actor, &processes, self.pid, self.start);
 }
 
 /* A process with a child; its parent is this test, which is protected as the guard that it plays. */
@@ -49,10 +56,7 @@ static int begin(void **state) {
     uma_guard_policy_default(&policy);
     if (uma_guard_processes_open(&processes, "", (int32_t)getpid()) < 0 || uma_guard_actor_open(&actor, &processes, "", false) < 0)
         return -1;
-    return uma_guard_processes_take(&processes, &policy, NULL, 1, INT64_MAX) < 0 ||
-                   uma_guard_marks_within(&actor, &processes, (int32_t)getpid()) < 0
-               ? -1
-               : 0;
+    return uma_guard_processes_take(&processes, &policy, NULL, 1, INT64_MAX) < 0 || within_here() < 0 ? -1 : 0;
 }
 
 static int end(void **state) {
@@ -105,11 +109,49 @@ static void what_somebody_else_stopped_stays_so(void **state) {
     assert_int_equal(kill(child, SIGSTOP), 0);
     wait_for_state(child, 'T');
     assert_int_equal(uma_guard_processes_take(&processes, &policy, NULL, 1000000000, INT64_MAX), 0);
-    assert_int_equal(uma_guard_marks_within(&actor, &processes, (int32_t)getpid()), 0);
+    assert_int_equal(within_here(), 0);
     assert_int_equal(uma_guard_stop_tree(&actor, top, start_of(top)).n, 1);
     assert_int_equal(uma_guard_continue_tree(&actor, top).n, 1);
     wait_for_state(top, 'S');
     assert_int_equal(state_of(child), 'T');
+}
+
+static void another_with_the_number_of_within_protects_all(void **state) {
+    (void)state;
+    assert_int_equal(uma_guard_marks_within(&actor, &processes, (int32_t)getpid(), start_of(getpid()) + 1), -ESRCH);
+    for (size_t i = 0; i < processes.n; i++)
+        assert_true(processes.list[i].flags & UMA_GUARD_PROTECTED);
+}
+
+static void who_cannot_be_told_to_go_on_stays_in_the_list(void **state) {
+    struct rlimit before, none;
+    (void)state;
+    assert_int_equal(uma_guard_stop_tree(&actor, top, start_of(top)).n, 2);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 3; /* numbers that are taken */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    struct uma_guard_acted acted = uma_guard_continue_tree(&actor, top);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(acted.result, -EMFILE);
+    assert_int_equal(actor.stopped.n, 2);
+    assert_int_equal(uma_guard_continue_tree(&actor, top).n, 2);
+    wait_for_state(child, 'S');
+    assert_int_equal(actor.stopped.n, 0);
+}
+
+static void a_tree_that_stands_is_taken_over(void **state) {
+    (void)state;
+    assert_int_equal(uma_guard_adopt_tree(&actor, top, start_of(top)), 0); /* nobody stands */
+    assert_int_equal(uma_guard_stop_tree(&actor, top, start_of(top)).n, 2);
+    wait_for_state(top, 'T');
+    wait_for_state(child, 'T');
+    actor.stopped.n = 0; /* the words of it were lost */
+    assert_int_equal(uma_guard_adopt_tree(&actor, top, start_of(top) + 1), 0);
+    assert_int_equal(uma_guard_adopt_tree(&actor, top, start_of(top)), 2);
+    assert_int_equal(uma_guard_continue_tree(&actor, top).n, 2);
+    wait_for_state(top, 'S');
+    wait_for_state(child, 'S');
 }
 
 static void another_with_its_number_is_left_alone(void **state) {
@@ -190,6 +232,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_tree_is_stopped_and_goes_on, begin, end),
         cmocka_unit_test_setup_teardown(what_somebody_else_stopped_stays_so, begin, end),
         cmocka_unit_test_setup_teardown(another_with_its_number_is_left_alone, begin, end),
+        cmocka_unit_test_setup_teardown(another_with_the_number_of_within_protects_all, begin, end),
+        cmocka_unit_test_setup_teardown(who_cannot_be_told_to_go_on_stays_in_the_list, begin, end),
+        cmocka_unit_test_setup_teardown(a_tree_that_stands_is_taken_over, begin, end),
         cmocka_unit_test_setup_teardown(a_stopped_tree_hears_sigterm, begin, end),
         cmocka_unit_test_setup_teardown(a_dry_run_signals_nobody, begin, end),
         cmocka_unit_test_setup_teardown(a_tree_is_killed, begin, end),
