@@ -27,6 +27,8 @@ large() {
     filled() { [ "$(rss "$started")" -ge $(($1 * MIB)) ]; }
     until_true 60 filled "$1"
 }
+# All fifty have what they take.
+fifty() { [ "$(pool holders | grep -c 'tenant$')" = 50 ]; }
 cases() { # ROUND
     if wanted innocent; then
         begin innocent "$1" danger
@@ -44,7 +46,7 @@ cases() { # ROUND
     if wanted tenants; then
         begin tenants "$1" danger
         start_job tenants engine name=tenant tenants=50 take=5M anon=1M idle
-        sleep 2
+        until_true 60 fifty
         for each in $(pidof tenant); do extra="$extra $each"; done
         culprit $(load_to 120) serve=2 mark=collapse_begins "take=2G$RATE" stay
         watch
