@@ -111,7 +111,7 @@ begin() {
     available_before=$(meminfo MemAvailable)
     trail_before=$(trail_last)
     time_before=$(guard_time)
-    rm -f /tmp/finished
+    rm -f /tmp/finished /tmp/there
     echo "@result begin $1 $2" >&3
 }
 culprit() { # ENGINE_STEP...

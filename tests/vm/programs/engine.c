@@ -16,6 +16,7 @@
  *   hang=SECONDS           a thread of it waits in the driver where no signal reaches; the others go on
  *   deaf                   ignores SIGTERM from now on
  *   mark=NAME              "@result NAME UPTIME" on stdout
+ *   file=PATH              makes an empty file: it is there
  *   stay                   serves until it is ended
  *   idle                   does nothing until it is ended
  * BYTES takes the suffixes K, M, G. Exit status 0 after the last step, 2 for a step that there is not.
@@ -190,6 +191,11 @@ static bool read_file(const char *path) {
     return true;
 }
 
+static bool make_file(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    return fd >= 0 && close(fd) == 0;
+}
+
 /* ---- processes ---- */
 
 static void serve(double seconds) {
@@ -256,6 +262,8 @@ static bool step(const char *name, const char *value) {
         return prctl(PR_SET_NAME, value) == 0;
     if (strcmp(name, "mark") == 0)
         return say(value), true;
+    if (strcmp(name, "file") == 0)
+        return make_file(value);
     if (strcmp(name, "weights") == 0)
         return read_weights(value);
     if (strcmp(name, "read") == 0)

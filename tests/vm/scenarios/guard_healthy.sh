@@ -34,8 +34,12 @@ cases() { # ROUND
         echo 1 >/proc/sys/vm/drop_caches
     fi
     if wanted pieces; then
+        # what is free is in pieces of 64 KiB before the guard comes: getting there is a fall as any other
+        stop_guard
         begin pieces "$1" healthy
-        healthy pieces=400M serve=2 take=200M@60 serve=2
+        healthy pieces=$(($(meminfo MemAvailable) / MIB - 90))M mark=pieces_begin file=/tmp/there serve=8 take=100M@40 serve=2
+        until_true 90 test -e /tmp/there
+        start_guard
         watch
         healthy_ends 60
     fi
@@ -43,8 +47,8 @@ cases() { # ROUND
         # it came there before the guard did, as a server that has stood for weeks
         stop_guard
         begin thin "$1" healthy
-        healthy "take=$(($(meminfo MemAvailable) / MIB - FLOOR * 6 / 10 / MIB - 150))M@200" take=150M@40 mark=thin_begins serve=25 give=1G
-        sleep 12
+        healthy "take=$(($(meminfo MemAvailable) / MIB - FLOOR * 6 / 10 / MIB - 150))M@200" take=150M@40 mark=thin_begins file=/tmp/there serve=20 give=1G
+        until_true 90 test -e /tmp/there
         start_guard
         watch
         healthy_ends 60
