@@ -43,6 +43,8 @@ int uma_guard_test_begin(struct uma_guard_test *test, struct uma_error *err) {
         return uma_error_set(err, errno, "%s", test->folder);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL); /* its terminal was closed */
+    (void)sigaction(SIGQUIT, &action, NULL);
     return 0;
 }
 
@@ -112,6 +114,7 @@ int uma_guard_test_policy(const struct uma_guard_test *test, enum uma_guard_test
 static void die_with(pid_t parent) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for this program, which ends them in order */
+    (void)signal(SIGQUIT, SIG_IGN);
     (void)signal(SIGTERM, SIG_DFL);
     if (getppid() != parent)
         _exit(1);

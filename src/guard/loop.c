@@ -206,6 +206,15 @@ static void read_first_policy(struct uma_guard_loop *loop) {
 
 /* ---- opening ------------------------------------------------------------------------------------------------- */
 
+/* "trail: there is no such folder" */
+static void note_of(struct uma_guard_loop *loop, const char *what, const char *note) {
+    struct uma_guard_line line = { 0 };
+    uma_guard_line_text(&line, what);
+    uma_guard_line_text(&line, note);
+    line.text[line.length] = '\0';
+    uma_guard_loop_note(loop, UMA_GUARD_WARNING, line.text, 0);
+}
+
 /* FOLDER/NAME; false: too long */
 static bool join(char *path, size_t size, const char *folder, const char *name) {
     size_t n = strlen(folder), m = strlen(name);
@@ -262,7 +271,7 @@ static void open_in_state_folder(struct uma_guard_loop *loop) {
     const char *note = NULL;
     loop->recording = uma_guard_recording_open(loop->options.state_folder, &note);
     if (note != NULL)
-        uma_guard_loop_note(loop, UMA_GUARD_WARNING, note, 0);
+        note_of(loop, "recording: ", note);
 }
 
 int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_options *options) {
@@ -274,7 +283,7 @@ int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_opti
     if (loop->trail == NULL)
         return -ENOMEM;
     if (note != NULL)
-        uma_guard_loop_note(loop, UMA_GUARD_WARNING, note, 0);
+        note_of(loop, "trail: ", note);
     int r = uma_guard_watch_open(&loop->watch, prefix);
     if (r < 0)
         return r;

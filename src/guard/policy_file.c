@@ -85,8 +85,8 @@ static int parse_fd(int fd, struct uma_guard_policy_parser *parser, struct uma_e
 static int load_file(struct load *load, const char *path, struct uma_error *err) {
     struct stat st;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT)
-        return 0;
+    if (fd < 0 && errno == ENOENT) /* a link to what is gone, or not mounted, is no wish to have the defaults */
+        return lstat(path, &st) < 0 ? 0 : uma_error_text(err, ENOENT, "%.255s: a link to a file that is not there", path);
     if (fd < 0 || fstat(fd, &st) < 0)
         return uma_error_set(err, errno, "%.255s", path);
     if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))

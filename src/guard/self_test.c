@@ -4,6 +4,7 @@
 #include "base/units.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -64,6 +65,12 @@ static int rehearse_signal(struct uma_guard_loop *loop) {
     return r < 0 ? r : 0;
 }
 
+static bool may_signal_all(void) {
+    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { 0 };
+    return syscall(SYS_capget, &head, caps) == 0 && (caps[CAP_TO_INDEX(CAP_KILL)].effective & CAP_TO_MASK(CAP_KILL)) != 0;
+}
+
 static int fails(const char *what, int code) {
     uma_guard_say_text(UMA_GUARD_ERROR, what, code);
     return code;
@@ -82,6 +89,8 @@ int uma_guard_self_test(struct uma_guard_loop *loop) {
         return fails("no memory to rehearse a decision", r);
     if ((r = rehearse_signal(loop)) < 0)
         return fails("no signal can be sent by pidfd (Linux 5.3 and /proc are needed)", r);
+    if (!loop->dry_run && loop->options.within == 0 && !may_signal_all())
+        uma_guard_loop_note(loop, UMA_GUARD_WARNING, "can stop and end processes of this user alone (root, or CAP_KILL, for all)", 0);
     loop->record =
         (struct uma_guard_trail_record){ .kind = UMA_GUARD_TRAIL_START, .dry_run = loop->dry_run, .text = "uma-guard " UMACTL_VERSION };
     r = uma_guard_trail_write(loop->trail, &loop->record, true);

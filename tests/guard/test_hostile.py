@@ -170,6 +170,49 @@ def spared():
             equal(guard.stop(), 0)
 
 
+@case("umactl guard test leaves no process and no folder, whatever ends it")
+def test_of_itself_ended():
+    folder = tempfile.mkdtemp(prefix="umactl-test-")
+    try:
+        for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGINT):
+            with subprocess.Popen([UMACTL, "guard", "test"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env={**os.environ, "TMPDIR": folder, "UMACTL_GUARD": GUARD}) as child:
+                try:
+                    until(lambda: os.listdir(folder) or child.poll() is not None, why="begun")
+                    if child.poll() == 3:
+                        raise Skip("there is not enough memory to try it")
+                    time.sleep(0.3)
+                    child.send_signal(number)
+                    out, _ = child.communicate(timeout=30)
+                finally:
+                    child.kill()
+            equal((child.returncode, os.listdir(folder)), (130, []))
+            contains(out.decode(), "Ended before it was over.")
+    finally:
+        shutil.rmtree(folder)
+
+
+@case("the guard of an ordinary user says whom it could not stop, and does not try again and again")
+def ordinary_user():
+    needs_namespaces()
+    if os.geteuid() != 0:
+        raise Skip("only root can become another user")
+    scene = Scene(policy=POLICY + "[Kill]\nTerminate=no\nKill=no\n", prefix=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"), wait=False)
+    with scene as (machine, guard):
+        for folder in (guard.folder, guard.run, guard.state_folder, machine.folder):
+            os.chmod(folder, 0o755)
+            os.chown(folder, 65534, 65534)
+        if guard.child.poll() is not None:
+            raise Skip("it was too fast")
+        victim = scene.victim(*GROWS)
+        victim.begin()
+        guard.wait_for("could not: stopped 'grow'")
+        time.sleep(1)
+        assert not stopped(victim.pid)
+        assert len(guard.receipts("brake")) <= 2, guard.receipts("brake")
+        equal(guard.stop(), 0)
+
+
 NAMES = (b"\x1b[31mred\x1b[0m", b"a\nb=\"c\"\nMAINPID", b"\xff\xfe\x80 '\\", b"\xe2\x80\xae\xc2\x9b31m", b"x) R 1 (y) S 1")
 
 

@@ -444,6 +444,15 @@ static void odd_files(void **state) {
     (void)snprintf(path, sizeof(path), "%s/etc/umactl/guard.conf", machine.path);
     assert_int_equal(mkfifo(path, 0644), 0); /* and nobody writes into it */
     assert_int_equal(uma_guard_policy_load(machine.path, NULL, &policy, &err), -EINVAL);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("not-mounted/guard.conf", path), 0); /* whom it protects is not known */
+    assert_int_equal(uma_guard_policy_load(machine.path, NULL, &policy, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "guard.conf: a link to a file that is not there"));
+    assert_int_equal(unlink(path), 0);
+    put("etc/umactl/guard.conf.d/a.conf", "");
+    (void)snprintf(path, sizeof(path), "%s/etc/umactl/guard.conf.d/b.conf", machine.path);
+    assert_int_equal(symlink("nowhere", path), 0);
+    assert_int_equal(uma_guard_policy_load(machine.path, NULL, &policy, &err), -ENOENT);
     folder_drop(&machine, "etc");
 }
 
