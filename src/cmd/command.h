@@ -42,12 +42,6 @@ int uma_command_dispatch(const struct uma_command *const *table, size_t n, int a
 /* The candidate that `word` is most likely a slip of, or NULL when none is near. `name_of(userdata, i)`: the i-th of n. */
 const char *uma_command_nearest(const char *word, const char *(*name_of)(const void *userdata, size_t i), const void *userdata, size_t n);
 
-/*
- * Keep the places of standard input, output and error where they are closed: else the next file that is opened takes one, and what is said
- * goes into it (a message into the CSV, an answer into a socket).
- */
-void uma_standard_files_guard(void);
-
 /* ---- options ------------------------------------------------------------------------------------------------ */
 
 /* Values of the common options; a command's own begin at UMA_OPTION_OWN. */

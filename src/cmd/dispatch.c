@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/command.h"
 
+#include "base/standard_files.h"
+
 #include <stdio.h>
 #include <string.h>
 

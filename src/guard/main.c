@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* main.c - uma-guard: options, then open, rehearse, lock, run. */
+#include "base/standard_files.h"
 #include "base/write.h"
 #include "guard/loop.h"
 #include "guard/respond.h"
@@ -31,6 +32,7 @@ static int wrong_option(const char *argument, const char *expected) {
 int main(int argc, char **argv) {
     struct uma_guard_options options;
     const char *wrong, *expected;
+    uma_standard_files_guard(); /* else what is said goes into the trail, or a socket */
     uma_guard_say_open();
     if (uma_guard_options_parse(argc, argv, &options, &wrong, &expected) < 0)
         return wrong_option(wrong, expected);

@@ -70,19 +70,19 @@ static void write_receipt(struct uma_guard_loop *loop, const struct uma_guard_ac
     (void)uma_guard_trail_write(loop->trail, &loop->record, false);
 }
 
-static const char *told(const struct uma_guard_action *action, bool dry_run) {
-    static const char *const words[][2] = {
-        [UMA_GUARD_NOTHING] = { "does nothing", "does nothing" },
-        [UMA_GUARD_ROOM] = { "asked for room", "would ask for room" },
-        [UMA_GUARD_BRAKE] = { "stopped ", "would stop " },
-        [UMA_GUARD_RELEASE] = { "let go on ", "would let go on " },
-        [UMA_GUARD_WARN] = { "warned ", "would warn " },
-        [UMA_GUARD_TERM] = { "asked to end ", "would ask to end " },
-        [UMA_GUARD_KILL] = { "killed ", "would kill " },
-        [UMA_GUARD_UNKILLABLE] = { "unkillable: ", "unkillable: " },
-        [UMA_GUARD_LAST_RESORT] = { "last resort", "would take the last resort" },
+static const char *told(const struct uma_guard_action *action, bool dry_run, bool failed) {
+    static const char *const words[][3] = {
+        [UMA_GUARD_NOTHING] = { "does nothing", "does nothing", "does nothing" },
+        [UMA_GUARD_ROOM] = { "asked for room", "would ask for room", "could not ask for room" },
+        [UMA_GUARD_BRAKE] = { "stopped ", "would stop ", "could not stop " },
+        [UMA_GUARD_RELEASE] = { "let go on ", "would let go on ", "could not let go on " },
+        [UMA_GUARD_WARN] = { "warned ", "would warn ", "could not warn " },
+        [UMA_GUARD_TERM] = { "asked to end ", "would ask to end ", "could not ask to end " },
+        [UMA_GUARD_KILL] = { "killed ", "would kill ", "could not kill " },
+        [UMA_GUARD_UNKILLABLE] = { "unkillable: ", "unkillable: ", "unkillable: " },
+        [UMA_GUARD_LAST_RESORT] = { "last resort", "would take the last resort", "could not take the last resort" },
     };
-    return (size_t)action->kind < ELEMENTS(words) ? words[action->kind][dry_run] : "?";
+    return (size_t)action->kind < ELEMENTS(words) ? words[action->kind][failed ? 2 : dry_run] : "?";
 }
 
 static void log_action(const struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
@@ -91,8 +91,7 @@ static void log_action(const struct uma_guard_loop *loop, const struct uma_guard
     enum uma_guard_level level = action->kind == UMA_GUARD_ROOM || action->kind == UMA_GUARD_RELEASE ? UMA_GUARD_NOTICE : UMA_GUARD_WARNING;
     uma_guard_line_begin(&line, level);
     size_t prefix = line.length;
-    uma_guard_line_text(&line, acted->result < 0 ? "could not: " : "");
-    uma_guard_line_text(&line, told(action, loop->dry_run));
+    uma_guard_line_text(&line, told(action, loop->dry_run, acted->result < 0));
     if (action->pid != 0) {
         uma_guard_line_name(&line, who->name, sizeof(who->name));
         uma_guard_line_text(&line, " (pid ");

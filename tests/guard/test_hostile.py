@@ -206,11 +206,28 @@ def ordinary_user():
             raise Skip("it was too fast")
         victim = scene.victim(*GROWS)
         victim.begin()
-        guard.wait_for("could not: stopped 'grow'")
+        guard.wait_for("could not stop 'grow'")
         time.sleep(1)
         assert not stopped(victim.pid)
         assert len(guard.receipts("brake")) <= 2, guard.receipts("brake")
         equal(guard.stop(), 0)
+
+
+@case("with its standard files closed nothing that it opens takes their places: no word of the log goes into the trail")
+def closed_files():
+    folder = tempfile.mkdtemp(prefix="umactl-test-")
+    try:
+        command = [GUARD, "--dry-run", "--within", str(os.getpid()), "--run-folder", folder, "--state-folder", folder]
+        with subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]) as child:
+            try:
+                until(lambda: os.path.exists(os.path.join(folder, "readings")), why="begun")
+                equal([os.readlink(f"/proc/{child.pid}/fd/{n}") for n in range(3)], ["/"] * 3)
+                child.terminate()
+                equal(child.wait(15), 0)
+            finally:
+                child.kill()
+    finally:
+        shutil.rmtree(folder)
 
 
 NAMES = (b"\x1b[31mred\x1b[0m", b"a\nb=\"c\"\nMAINPID", b"\xff\xfe\x80 '\\", b"\xe2\x80\xae\xc2\x9b31m", b"x) R 1 (y) S 1")

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "test.h"
 
-#include "cmd/command.h"
+#include "base/standard_files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -4,6 +4,7 @@
  * and making room have threads of their own, because both may take long.
  */
 #include "base/cleanup.h"
+#include "base/standard_files.h"
 #include "base/units.h"
 #include "guard/helper/feed.h"
 #include "guard/helper/notify.h"
@@ -181,6 +182,7 @@ static void finish(struct helper *h) {
 int main(int argc, char **argv) {
     static struct helper h = { .socket = { .fd = -1, .lock = -1 }, .notify.child.pidfd = -1, .signals = -1 };
     struct uma_error err = { 0 };
+    uma_standard_files_guard();
     int status = uma_helper_options_read(argc, argv, &h.options);
     if (status != UMA_HELPER_GO_ON)
         return status;

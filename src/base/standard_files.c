@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd/command.h"
+#include "base/standard_files.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 void uma_standard_files_guard(void) {
     /* O_PATH: reading and writing go on to fail with EBADF, as on the closed descriptor. O_CLOEXEC: to a job of `run` it is as closed as it was
