@@ -160,6 +160,7 @@ finish() {
         guard_says
         if [ -n "$guard" ] && ! alive $guard; then note "$GUARD is gone"; fi
     fi
+    case $GUARD in uma-guard | none) ;; *) guard_says ;; esac
     kill -KILL $culprits $extra 2>/dev/null
     killall -q -KILL culprit 2>/dev/null
     until_true 15 is_back || note "$case_name: memory is not back: $(($(meminfo MemAvailable) / MIB)) of $((available_before / MIB)) MiB"
