@@ -2,13 +2,13 @@
 #include "guard/declared.h"
 
 #include "base/cleanup.h"
+#include "guard/listing.h"
 #include "guard/scan.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define SECOND_NS INT64_C(1000000000)
 /* A new user's first job is known within so long; its growth takes longer. */
@@ -112,24 +112,12 @@ static void find_register(struct uma_guard_declared *d, const char *name, uint32
         (struct uma_guard_register){ .fd = TAKE_FD(fd), .uid = uid, .device = (uint64_t)st.st_dev, .inode = (uint64_t)st.st_ino };
 }
 
-struct entry { /* struct linux_dirent64, getdents(2) */
-    uint64_t inode;
-    int64_t next;
-    uint16_t length;
-    uint8_t type;
-    char name[];
-};
-
 static void find_in_names(struct uma_guard_declared *d, long n) {
-    for (long at = 0; at + (long)offsetof(struct entry, name) < n;) {
-        const struct entry *entry = (const struct entry *)(const void *)(d->names + at);
+    long at = 0;
+    for (const struct uma_guard_entry *entry; (entry = uma_guard_entry_next(d->names, n, &at));) {
         uint32_t uid;
-        if (entry->length < offsetof(struct entry, name) || entry->length > n - at)
-            return;
-        size_t length = strnlen(entry->name, entry->length - offsetof(struct entry, name));
-        if (uma_guard_register_name(entry->name, length, &uid))
+        if (uma_guard_register_name(entry->name, strlen(entry->name), &uid))
             find_register(d, entry->name, uid);
-        at += entry->length;
     }
 }
 
@@ -142,7 +130,7 @@ static void look_for_registers(struct uma_guard_declared *d, int64_t now) {
     if (d->dir < 0 || lseek(d->dir, 0, SEEK_SET) < 0)
         return;
     for (int i = 0; i < LISTINGS_MAX; i++) {
-        long n = syscall(SYS_getdents64, d->dir, d->names, sizeof(d->names));
+        long n = uma_guard_list(d->dir, d->names, sizeof(d->names));
         if (n <= 0)
             break;
         find_in_names(d, n);

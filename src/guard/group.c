@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "guard/listing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,11 +61,8 @@ static ssize_t read_in(int folder, const char *name, char *buffer, size_t size) 
 
 static int open_group(const struct uma_guard_groups *groups, const struct uma_guard_scan *scan, int32_t pid) {
     char text[4096], path[3072], name[32]; /* a path that does not fit is left to the signals */
-    size_t at = sizeof(name) - sizeof("/cgroup");
-    memcpy(name + at, "/cgroup", sizeof("/cgroup"));
-    for (uint32_t left = (uint32_t)pid; left != 0; left /= 10)
-        name[--at] = (char)('0' + left % 10);
-    ssize_t n = read_in(scan->proc, name + at, text, sizeof(text));
+    uma_guard_process_path(name, pid, "cgroup");
+    ssize_t n = read_in(scan->proc, name, text, sizeof(text));
     if (n < 0)
         return (int)n;
     if (!uma_guard_group_path_parse(text, (size_t)n, path, sizeof(path)))

@@ -6,11 +6,10 @@
 #include "guard/processes_private.h"
 
 #include "base/cleanup.h"
-#include "guard/scan.h"
+#include "guard/listing.h"
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #define SECOND_NS INT64_C(1000000000)
@@ -32,21 +31,10 @@ static bool is_device(const char *target, size_t n) {
     return false;
 }
 
-struct entry { /* struct linux_dirent64, getdents(2) */
-    uint64_t inode;
-    int64_t next;
-    uint16_t length;
-    uint8_t type;
-    char name[];
-};
-
 static bool any_device(const char *names, long n, int folder, uint32_t *links) {
     char target[64]; /* one that is longer is none of those */
-    for (long at = 0; at + (long)offsetof(struct entry, name) < n && *links > 0;) {
-        const struct entry *entry = (const struct entry *)(const void *)(names + at);
-        if (entry->length < offsetof(struct entry, name) || entry->length > n - at)
-            break;
-        at += entry->length;
+    long at = 0;
+    for (const struct uma_guard_entry *entry; *links > 0 && (entry = uma_guard_entry_next(names, n, &at));) {
         if (entry->name[0] < '0' || entry->name[0] > '9')
             continue;
         --*links;
@@ -59,10 +47,10 @@ static bool any_device(const char *names, long n, int folder, uint32_t *links) {
 
 static bool holds_device(struct uma_guard_processes *p, int32_t pid, uint32_t *links) {
     char path[32];
-    uma_guard_row_path(path, pid, "fd");
+    uma_guard_process_path(path, pid, "fd");
     _cleanup_close_ int folder = openat(p->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int i = 0; folder >= 0 && i<LISTINGS_MAX && * links> 0; i++) {
-        long n = syscall(SYS_getdents64, folder, p->before->names, sizeof(p->before->names));
+        long n = uma_guard_list(folder, p->before->names, sizeof(p->before->names));
         if (n <= 0)
             return false;
         if (any_device(p->before->names, n, folder, links))

@@ -3,6 +3,7 @@
 #include "guard/processes_private.h"
 
 #include "base/cleanup.h"
+#include "guard/listing.h"
 #include "guard/names.h"
 #include "guard/processes_text.h"
 #include "guard/scan.h"
@@ -23,23 +24,12 @@ enum { KERNEL_SECONDS = 5 };
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
-void uma_guard_row_path(char path[32], int32_t pid, const char *name) {
-    char digits[12];
-    size_t n = 0, at = 0;
-    for (uint32_t left = (uint32_t)pid; n == 0 || left > 0; left /= 10)
-        digits[n++] = (char)('0' + left % 10);
-    while (n > 0)
-        path[at++] = digits[--n];
-    path[at++] = '/';
-    (void)memcpy(path + at, name, strlen(name) + 1); /* of the few names here, none is longer than "cmdline" */
-}
-
 /* Into the buffer for texts; bytes, or -errno. One read gives all of such a file, or as much as there is room for. `kept`: a descriptor that stays, NULL: none. */
 static ssize_t read_file(const struct uma_guard_processes *p, int32_t pid, const char *name, int32_t *kept) {
     char path[32];
     _cleanup_close_ int fd = -1;
     if (!kept || *kept < 0) {
-        uma_guard_row_path(path, pid, name);
+        uma_guard_process_path(path, pid, name);
         fd = openat(p->proc, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0)
             return -errno;

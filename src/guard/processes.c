@@ -10,6 +10,7 @@
 #include "guard/processes_private.h"
 
 #include "base/cleanup.h"
+#include "guard/listing.h"
 #include "guard/scan.h"
 #include "guard/warn_marker.h"
 
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #define SECOND_NS INT64_C(1000000000)
@@ -227,41 +227,23 @@ static void look_at_rest(struct uma_guard_processes *p, struct pass *pass) {
 
 /* ---- the listing --------------------------------------------------------------------------------------------------- */
 
-struct entry { /* struct linux_dirent64, getdents(2) */
-    uint64_t inode;
-    int64_t next;
-    uint16_t length;
-    uint8_t type;
-    char name[];
-};
-
-static int32_t pid_of(const char *name, size_t room) {
-    uint64_t pid;
-    const char *end = name + strnlen(name, room);
-    return *name != '0' && uma_guard_number(name, end, &pid) == end && pid <= INT32_MAX ? (int32_t)pid : 0;
-}
-
 /* Bytes of names, 0 at the end, -errno. */
 static long list_some(struct uma_guard_processes *p) {
-    long n = syscall(SYS_getdents64, p->proc, p->before->names, sizeof(p->before->names));
+    long n = uma_guard_list(p->proc, p->before->names, sizeof(p->before->names));
     return n < 0 ? -errno : n;
 }
 
 /* Those who are not in the table. False: time is over; `listing` is where it goes on. */
 static bool add_listed(struct uma_guard_processes *p, struct pass *pass, long n) {
-    const char *names = p->before->names;
-    for (long at = 0; at + (long)offsetof(struct entry, name) < n;) {
-        const struct entry *entry = (const struct entry *)(const void *)(names + at);
-        if (entry->length < offsetof(struct entry, name) || entry->length > n - at)
-            break;
-        int32_t pid = pid_of(entry->name, entry->length - offsetof(struct entry, name));
+    long at = 0;
+    for (const struct uma_guard_entry *entry; (entry = uma_guard_entry_next(p->before->names, n, &at));) {
+        int32_t pid = uma_guard_entry_pid(entry);
         if (pid > 0 && uma_guard_row_find(p, pid) < 0) {
             if (is_late(pass->deadline))
                 return false;
             add(p, pass, pid, false);
         }
         p->before->listing = entry->next;
-        at += entry->length;
     }
     return true;
 }

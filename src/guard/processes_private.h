@@ -79,8 +79,6 @@ enum uma_guard_row_result { ROW_READ, ROW_GONE, ROW_FAILED /* it stays as it was
 /* Looks at the process of row `i`, which has its pid; a row that has become another process's begins anew. */
 enum uma_guard_row_result uma_guard_row_read(struct uma_guard_processes *processes, const struct uma_guard_policy *policy, size_t i,
                                              int64_t now);
-/* "PID/NAME"; a short name. */
-void uma_guard_row_path(char path[32], int32_t pid, const char *name);
 /* Closes what is open of it. */
 void uma_guard_row_close(struct uma_guard_row *row);
 /* Resident bytes of a process that has no row, and whether it is one at all. */

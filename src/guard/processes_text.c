@@ -7,7 +7,7 @@
 /* ---- stat --------------------------------------------------------------------------------------------------------- */
 
 /* Numbers of the fields as proc(5) counts them. */
-enum { STATE = 3, PARENT = 4, SESSION = 6, TERMINAL = 7, FLAGS = 9, MINFLT = 10, MAJFLT = 12, START = 22, RESIDENT = 24 };
+enum { STATE = 3, PARENT = 4, SESSION = 6, TERMINAL = 7, FLAGS = 9, MINFLT = 10, MAJFLT = 12, THREADS = 20, START = 22, RESIDENT = 24 };
 
 /* The fields after the name: one space before each; the third is a letter, the others are numbers, some of them negative (of those none is kept). */
 static bool stat_numbers(const char *at, const char *end, uint64_t field[RESIDENT + 1], char *ret_state) {
@@ -49,6 +49,7 @@ bool uma_guard_stat_parse(const char *text, size_t n, struct uma_guard_stat *ret
         .terminal = field[TERMINAL] != 0,
         .flags = (uint32_t)field[FLAGS],
         .faults = uma_guard_add(field[MINFLT], field[MAJFLT]),
+        .threads = field[THREADS],
         .start = field[START],
         .resident = field[RESIDENT],
     };

@@ -13,6 +13,7 @@ struct uma_guard_stat {
     bool terminal;     /* has a controlling terminal */
     uint32_t flags;    /* PF_* of include/linux/sched.h */
     uint64_t faults;   /* minor and major */
+    uint64_t threads;  /* with the first; 0 of one that is gone */
     uint64_t start;    /* clock ticks since boot */
     uint64_t resident; /* pages; 0 of one that ends */
     char name[UMA_GUARD_NAME_MAX];

@@ -2,9 +2,9 @@
 #include "guard/tree.h"
 
 #include "base/cleanup.h"
-#include "base/units.h"
+#include "guard/listing.h"
+#include "guard/processes_text.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -26,63 +26,24 @@ void uma_guard_scan_close(struct uma_guard_scan *scan) {
     scan->proc = -1;
 }
 
-/* Fields are numbered as in proc(5): 3 state, 4 ppid, 20 num_threads, 22 starttime. The name (2) ends at the last ')' of the text: it may hold brackets and spaces itself, and what follows it does not. */
-bool uma_guard_seen_parse(const char *text, size_t n, struct uma_guard_seen *ret_seen) {
-    struct uma_guard_seen seen = { 0 };
-    uint64_t pid, parent = 0, threads = 0;
-    const char *end = text + n, *at = uma_parse_u64(text, end, &pid);
-    const char *name_end = memrchr(text, ')', n);
-    if (at == NULL || name_end == NULL || name_end <= at || end - at < 2 || at[0] != ' ' || at[1] != '(' || end - name_end < 4 ||
-        name_end[1] != ' ')
-        return false;
-    seen.state = name_end[2];
-    at = name_end + 3;
-    for (unsigned field = 4; field <= 22; field++) {
-        uint64_t value = 0;
-        if (at >= end || *at != ' ')
-            return false;
-        at++;
-        const char *number = at;
-        while (at < end && *at != ' ' && *at != '\n')
-            at++;
-        if ((field == 4 || field == 20 || field == 22) && uma_parse_u64(number, at, &value) != at)
-            return false;
-        if (field == 4)
-            parent = value;
-        else if (field == 20)
-            threads = value;
-        else if (field == 22)
-            seen.start = value;
-    }
-    if (pid == 0 || pid > INT32_MAX || parent > INT32_MAX || seen.state <= ' ')
-        return false;
-    seen.pid = (int32_t)pid;
-    seen.parent = (int32_t)parent;
-    seen.alone = threads <= 1;
-    *ret_seen = seen;
-    return true;
-}
-
 bool uma_guard_seen_gone(const struct uma_guard_seen *seen) {
     return (seen->state == 'Z' && seen->alone) || seen->state == 'X' || seen->state == 'x';
 }
 
 int uma_guard_scan_one(const struct uma_guard_scan *scan, int32_t pid, struct uma_guard_seen *ret_seen) {
-    char name[24], text[1024]; /* a stat line has at most 52 fields of 20 digits, and its first 22 are far shorter */
-    size_t at = sizeof(name) - sizeof("/stat");
-    struct uma_guard_seen seen;
-    memcpy(name + at, "/stat", sizeof("/stat"));
-    for (uint32_t left = (uint32_t)pid; left != 0; left /= 10)
-        name[--at] = (char)('0' + left % 10);
-    _cleanup_close_ int fd = openat(scan->proc, name + at, O_RDONLY | O_CLOEXEC);
+    char path[32], text[1024]; /* a stat line has at most 52 fields of 20 digits, and the first 24, which are read, are far shorter */
+    struct uma_guard_stat stat;
+    uma_guard_process_path(path, pid, "stat");
+    _cleanup_close_ int fd = openat(scan->proc, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
     ssize_t n = read(fd, text, sizeof(text));
     if (n < 0)
         return -errno;
-    if (!uma_guard_seen_parse(text, (size_t)n, &seen) || seen.pid != pid)
+    if (!uma_guard_stat_parse(text, (size_t)n, &stat) || stat.pid != pid)
         return -EINVAL;
-    *ret_seen = seen;
+    *ret_seen =
+        (struct uma_guard_seen){ .pid = pid, .parent = stat.parent, .start = stat.start, .state = stat.state, .alone = stat.threads <= 1 };
     return 0;
 }
 
@@ -119,24 +80,19 @@ static void add(struct uma_guard_scan *scan, const struct uma_guard_seen *seen) 
 }
 
 int uma_guard_scan_take(struct uma_guard_scan *scan) {
-    _Alignas(struct dirent64) char buffer[8192]; /* about 340 names at a time */
+    _Alignas(struct uma_guard_entry) char buffer[8192]; /* about 340 names at a time */
     scan->n = 0;
     scan->whole = true;
     if (lseek(scan->proc, 0, SEEK_SET) < 0)
         return -errno;
     for (;;) {
-        ssize_t n = getdents64(scan->proc, buffer, sizeof(buffer));
+        long n = uma_guard_list(scan->proc, buffer, sizeof(buffer)), at = 0;
         if (n <= 0)
             return n < 0 ? -errno : 0;
-        for (ssize_t at = 0; at < n;) {
-            const struct dirent64 *entry = (const void *)(buffer + at);
+        for (const struct uma_guard_entry *entry; (entry = uma_guard_entry_next(buffer, n, &at));) {
             struct uma_guard_seen seen;
-            uint64_t pid;
-            const char *end = entry->d_name + strlen(entry->d_name);
-            at += entry->d_reclen;
-            if (uma_parse_u64(entry->d_name, end, &pid) != end || pid == 0 || pid > INT32_MAX)
-                continue;
-            if (uma_guard_scan_one(scan, (int32_t)pid, &seen) == 0)
+            int32_t pid = uma_guard_entry_pid(entry);
+            if (pid > 0 && uma_guard_scan_one(scan, pid, &seen) == 0)
                 add(scan, &seen);
         }
     }

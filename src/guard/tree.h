@@ -15,9 +15,9 @@ enum {
 struct uma_guard_seen {
     int32_t pid, parent;
     uint64_t start;
-    char state;    /* as in /proc/PID/stat; 0: could not be read */
+    char state;    /* as in /proc/PID/stat */
     bool alone;    /* it has no thread beside the first */
-    bool in;       /* of the tree that uma_guard_scan_tree() was asked for last */
+    bool in;       /* of the tree that was marked and spread last */
     bool resolved; /* private: `in` is decided */
 };
 
@@ -46,6 +46,3 @@ int uma_guard_scan_one(const struct uma_guard_scan *scan, int32_t pid, struct um
 
 /* Is nothing of its memory left? A first thread that has ended while others run looks like a zombie, and is not gone. */
 bool uma_guard_seen_gone(const struct uma_guard_seen *seen);
-
-/* The text of /proc/PID/stat. Pure; the name in it may hold anything, also ") Z 1". */
-bool uma_guard_seen_parse(const char *text, size_t n, struct uma_guard_seen *ret_seen);

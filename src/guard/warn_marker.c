@@ -2,6 +2,7 @@
 #include "guard/warn_marker.h"
 
 #include "base/cleanup.h"
+#include "guard/processes_text.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 #include <sys/syscall.h>
 
 enum {
-    STAT_TEXT = 1024, /* of /proc/PID/stat: 52 numbers and a name of at most 64 bytes */
+    STAT_TEXT = 1024, /* of /proc/PID/stat: of its 52 numbers the first 24, and a name of at most 64 bytes */
     /* of /proc/PID/status: SigCgt lies within the first 1,400 bytes, but for many groups (Groups: up to 65,536 numbers), where it then is not found: no warning rather than a wrong one */
     STATUS_TEXT = 8192,
     MARKS_MAX = 4096, /* that are looked at for dead ones */
@@ -124,20 +125,15 @@ bool uma_guard_signal_awaited_by(int32_t pid, int signo) {
     return n > 0 && uma_guard_signal_awaited(status, (size_t)n, signo);
 }
 
-/* The 22nd field; names may hold anything, so the fields are counted from the last ')'. 0: unknown. */
-uint64_t uma_guard_start_of(int32_t pid) {
+bool uma_guard_stat_of(int32_t pid, struct uma_guard_stat *ret_stat) {
     char text[STAT_TEXT];
-    ssize_t n = read_of(pid, "stat", text, sizeof(text) - 1);
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
-    const char *s = memrchr(text, ')', (size_t)n);
-    for (int field = 2; s && field < 22; field++) {
-        s = strchr(s, ' ');
-        s = s ? s + 1 : NULL;
-    }
-    uint64_t start;
-    return s && (s = number(s, UINT64_MAX, &start)) && *s == ' ' ? start : 0;
+    ssize_t n = read_of(pid, "stat", text, sizeof(text));
+    return n > 0 && uma_guard_stat_parse(text, (size_t)n, ret_stat);
+}
+
+uint64_t uma_guard_start_of(int32_t pid) {
+    struct uma_guard_stat stat;
+    return uma_guard_stat_of(pid, &stat) ? stat.start : 0;
 }
 
 int uma_guard_signal_if_awaited(int32_t pid, uint64_t start, int signo) {

@@ -22,6 +22,8 @@
 #define UMA_GUARD_WARN_MAGIC UINT64_C(0x316e726177616d75) /* "umawarn1" */
 #define UMA_GUARD_WARN_PROGRAM "umactl"                   /* only a process of this name can have a mark: nobody else need be looked up */
 
+struct uma_guard_stat;
+
 /* The file. */
 struct uma_guard_warn_mark {
     uint64_t magic;
@@ -50,6 +52,8 @@ bool uma_guard_warn_name_parse(const char *name, int32_t *ret_pid, uint64_t *ret
  * Nothing is allocated.
  */
 int uma_guard_signal_if_awaited(int32_t pid, uint64_t start, int signo);
+/* What /proc/PID/stat says (processes_text.h); false: it cannot be said. */
+bool uma_guard_stat_of(int32_t pid, struct uma_guard_stat *ret_stat);
 /* When the process began, in clock ticks since boot; 0: it cannot be said. */
 uint64_t uma_guard_start_of(int32_t pid);
 /* Does /proc/PID/status say that its first thread blocks the signal, or that it catches it? One that sits in sigwait(3) just now blocks nothing there, and is taken for one that would be ended. Pure. */

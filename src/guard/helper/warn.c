@@ -2,6 +2,7 @@
 #include "guard/helper/warn.h"
 
 #include "base/cleanup.h"
+#include "guard/processes_text.h"
 #include "guard/warn_marker.h"
 
 #include <fcntl.h>
@@ -26,25 +27,12 @@ static bool owner_of(int32_t pid, uint32_t *ret_uid) {
     return true;
 }
 
-/* 0: none, or it is gone. */
-static int32_t parent_of(int32_t pid) {
-    char path[32], text[1024];
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
-    const char *behind = memrchr(text, ')', (size_t)n); /* a name may hold anything */
-    int parent = 0;
-    return behind && sscanf(behind, ") %*c %d", &parent) == 1 && parent > 0 ? parent : 0;
-}
-
 static bool is_above(int32_t ancestor, int32_t pid) {
+    struct uma_guard_stat stat;
     for (int depth = 0; pid > 0 && depth < DEPTH_MAX; depth++) {
         if (pid == ancestor)
             return true;
-        pid = parent_of(pid);
+        pid = uma_guard_stat_of(pid, &stat) ? stat.parent : 0;
     }
     return false;
 }
