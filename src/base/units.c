@@ -252,3 +252,7 @@ int64_t uma_now_ns(void) {
 int64_t uma_monotonic_ns(void) {
     return clock_ns(CLOCK_MONOTONIC);
 }
+
+int64_t uma_boottime_ns(void) {
+    return clock_ns(CLOCK_BOOTTIME);
+}

@@ -14,6 +14,7 @@
 #define UMA_MIB (1024ull * 1024)
 #define UMA_GIB (1024ull * 1024 * 1024)
 #define UMA_SECOND_NS INT64_C(1000000000)
+#define UMA_MILLISECOND_NS INT64_C(1000000)
 
 /*
  * Parse an unsigned decimal at [s, end). Returns the first character after it, or NULL when there is no digit or it overflows.
@@ -47,6 +48,7 @@ void uma_text_gib(struct uma_text *text, uint64_t bytes);
 /* "3.2 s", "5 m 12 s", "2 h 03 m". */
 void uma_text_duration(struct uma_text *text, double seconds);
 
-/* Wall clock cut to microseconds, as snapshots keep it; monotonic clock in full. */
+/* Wall clock cut to microseconds, as snapshots keep it; monotonic clock in full; the same and on while the machine sleeps. */
 int64_t uma_now_ns(void);
 int64_t uma_monotonic_ns(void);
+int64_t uma_boottime_ns(void);

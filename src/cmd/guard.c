@@ -92,6 +92,16 @@ int uma_guard_places_option(const struct uma_command *command, struct uma_guard_
     return 1;
 }
 
+int uma_guard_places_read(struct uma_option_reader *reader, int argc, char **argv, struct uma_guard_places *places) {
+    for (int c; (c = uma_option_next(reader, argc, argv)) != -1;) {
+        if (c == UMA_OPTION_STOP)
+            return reader->status;
+        if (uma_guard_places_option(reader->command, places, c) < 0)
+            return UMA_EXIT_USAGE;
+    }
+    return -1;
+}
+
 static int below_root(const char **folder, const char *standard, const char *root, char *into, size_t size, struct uma_error *err) {
     if (*folder)
         return 0;

@@ -8,6 +8,7 @@
 #include "base/json_write.h"
 #include "cmd/command.h"
 #include "cmd/status.h"
+#include "guard/control.h"
 #include "guard/message.h"
 #include "guard/trail.h"
 
@@ -34,6 +35,8 @@ struct uma_guard_places {
 
 /* 1: it was one of these options, and is taken; 0: another; negative: a mistake was told, leave with UMA_EXIT_USAGE. */
 int uma_guard_places_option(const struct uma_command *command, struct uma_guard_places *places, int option);
+/* All options, of a command for which others of its own mean nothing: -1 to go on, else the status to leave with. */
+int uma_guard_places_read(struct uma_option_reader *reader, int argc, char **argv, struct uma_guard_places *places);
 /* After the last option: what was not said. `root`: NULL or "/" for this machine. 0, or -ENAMETOOLONG. */
 int uma_guard_places_finish(struct uma_guard_places *places, const char *root, struct uma_error *err);
 
@@ -42,10 +45,8 @@ int uma_guard_program_find(char ret_path[PATH_MAX], struct uma_error *err);
 
 /* ---- asking the guard (guard_ask.c) ------------------------------------------------------------------------- */
 
-enum { UMA_GUARD_TOLD_MAX = 2048 };
-
 struct uma_guard_told {
-    char text[UMA_GUARD_TOLD_MAX + 1]; /* lines of key=value, as the guard said them: hostile until escaped */
+    char text[UMA_GUARD_ANSWER_MAX + 1]; /* lines of key=value, as the guard said them: hostile until escaped */
 };
 
 /*

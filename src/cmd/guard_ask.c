@@ -3,6 +3,7 @@
 #include "cmd/guard.h"
 
 #include "base/units.h"
+#include "guard/sender.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The guard looks at its socket whenever it wakes, at the latest after a second; twice that, and something is wrong. */
+/* The guard looks at its socket whenever it wakes, at the latest after a second; three of them, and something is wrong. */
 enum { ANSWER_MS = 3000 };
 
 static int address_of(const char *folder, const char *name, struct sockaddr_un *ret_address, struct uma_error *err) {
@@ -40,19 +41,6 @@ static int explain(int code, const char *folder, struct uma_error *err) {
     }
 }
 
-/* An answer counts from the guard's user and from root: the socket is there for anybody who can reach the folder. */
-static bool is_from(const struct msghdr *message, uid_t user) {
-    struct msghdr copy = *message; /* CMSG_NXTHDR wants one that is not constant */
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(&copy); header; header = CMSG_NXTHDR(&copy, header)) {
-        struct ucred who;
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS || header->cmsg_len < CMSG_LEN(sizeof(who)))
-            continue;
-        memcpy(&who, CMSG_DATA(header), sizeof(who));
-        return who.uid == 0 || who.uid == user;
-    }
-    return false;
-}
-
 static int receive(int fd, uid_t user, struct uma_guard_told *ret_told) {
     int64_t until = uma_monotonic_ns() + ANSWER_MS * INT64_C(1000000);
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
@@ -63,12 +51,12 @@ static int receive(int fd, uid_t user, struct uma_guard_told *ret_told) {
             return -ETIMEDOUT;
         if (poll(&wait, 1, (int)(left / 1000000) + 1) <= 0)
             continue;
-        struct iovec part = { ret_told->text, UMA_GUARD_TOLD_MAX };
+        struct iovec part = { ret_told->text, UMA_GUARD_ANSWER_MAX };
         struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
         ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return -errno;
-        if (n < 0 || !is_from(&message, user))
+        if (n < 0 || !uma_guard_sent_by(&message, user)) /* the socket is there for anybody who can reach the folder */
             continue;
         ret_told->text[n] = '\0';
         return 0;

@@ -29,7 +29,7 @@ static const struct uma_command *const self = &uma_command_guard_history;
 
 enum { OPTION_SINCE = UMA_GUARD_OPTION_OWN, OPTION_ALL };
 
-#define SINCE_DEFAULT (7 * 86400.0) /* "the last days"; the recording holds three to ten */
+#define SINCE_DEFAULT (7 * 86400.0) /* a machine that stood near its floor for days has some of them recorded, another a month */
 #define SINCE_MOST (10 * 365 * 86400.0)
 
 struct options {

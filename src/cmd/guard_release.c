@@ -57,12 +57,9 @@ static int run(int argc, char **argv) {
     struct uma_guard_places places = { 0 };
     uint64_t pid = 0;
     struct uma_option_reader reader = { self, table, ":h", &common, true, 0 };
-    for (int c; (c = uma_option_next(&reader, argc, argv)) != -1;) {
-        if (c == UMA_OPTION_STOP)
-            return reader.status;
-        if (uma_guard_places_option(self, &places, c) < 0)
-            return UMA_EXIT_USAGE;
-    }
+    int stop = uma_guard_places_read(&reader, argc, argv, &places);
+    if (stop >= 0)
+        return stop;
     if (argc - optind > 1)
         return uma_command_usage_error(self, "unexpected argument \"%.64s\": one PID, or none for all", argv[optind + 1]);
     if (optind < argc && (uma_parse_u64_all(argv[optind], &pid) < 0 || pid == 0 || pid > INT32_MAX))

@@ -44,13 +44,7 @@ static int check(int argc, char **argv) {
     struct uma_common_options common = { 0 };
     struct uma_guard_places places = { 0 };
     struct uma_option_reader reader = { self, table, ":h", &common, false, 0 };
-    for (int c; (c = uma_option_next(&reader, argc, argv)) != -1;) {
-        if (c == UMA_OPTION_STOP)
-            return reader.status;
-        if (uma_guard_places_option(self, &places, c) < 0)
-            return UMA_EXIT_USAGE;
-    }
-    return -1;
+    return uma_guard_places_read(&reader, argc, argv, &places);
 }
 
 static int run(int argc, char **argv) {

@@ -258,12 +258,9 @@ static int run(int argc, char **argv) {
     struct uma_guard_places places = { 0 };
     struct status status = { 0 };
     struct uma_option_reader reader = { self, table, ":h", &common, false, 0 };
-    for (int c; (c = uma_option_next(&reader, argc, argv)) != -1;) {
-        if (c == UMA_OPTION_STOP)
-            return reader.status;
-        if (uma_guard_places_option(self, &places, c) < 0)
-            return UMA_EXIT_USAGE;
-    }
+    int stop = uma_guard_places_read(&reader, argc, argv, &places);
+    if (stop >= 0)
+        return stop;
     (void)uma_guard_places_finish(&places, NULL, NULL);
     take(&places, &status);
     _cleanup_text_ struct uma_text text = { 0 };

@@ -33,7 +33,7 @@ void uma_guard_actor_close(struct uma_guard_actor *actor) {
 
 /* ---- lists --------------------------------------------------------------------------------------------------- */
 
-bool uma_guard_holds(const struct uma_guard_held_list *held, int32_t pid, uint64_t start) {
+static bool holds(const struct uma_guard_held_list *held, int32_t pid, uint64_t start) {
     for (uint32_t i = 0; i < held->n; i++)
         if (held->list[i].pid == pid && held->list[i].start == start)
             return true;
@@ -41,7 +41,7 @@ bool uma_guard_holds(const struct uma_guard_held_list *held, int32_t pid, uint64
 }
 
 static void hold(struct uma_guard_held_list *held, int32_t root, int32_t pid, uint64_t start) {
-    if (held->n < UMA_GUARD_HELD_MAX && !uma_guard_holds(held, pid, start))
+    if (held->n < UMA_GUARD_HELD_MAX && !holds(held, pid, start))
         held->list[held->n++] = (struct uma_guard_held){ .pid = pid, .root = root, .start = start };
 }
 
@@ -198,11 +198,11 @@ static uint32_t stop_missed(struct uma_guard_actor *actor, struct uma_guard_acte
         const struct uma_guard_seen *seen = &actor->scan.list[i];
         if (!seen->in || is_stopped(seen->state) || seen->state == 'Z' || seen->state == 'X')
             continue;
-        if (uma_guard_holds(&actor->stopped, seen->pid, seen->start) && seen->state != 'R' && seen->state != 'S') {
+        if (holds(&actor->stopped, seen->pid, seen->start) && seen->state != 'R' && seen->state != 'S') {
             acted->left++; /* in the kernel (D): the signal waits for it */
             continue;
         }
-        if (!uma_guard_holds(&actor->stopped, seen->pid, seen->start)) {
+        if (!holds(&actor->stopped, seen->pid, seen->start)) {
             missed++;
             stop_one(actor, acted, pid, seen->pid, seen->start);
         } else
@@ -285,7 +285,7 @@ static uint32_t end_marked(struct uma_guard_actor *actor, struct uma_guard_acted
     uint32_t fresh = 0;
     for (uint32_t i = 0; i < actor->scan.n; i++) {
         const struct uma_guard_seen *seen = &actor->scan.list[i];
-        if (!seen->in || uma_guard_seen_gone(seen) || (!again && uma_guard_holds(&actor->ended, seen->pid, seen->start)))
+        if (!seen->in || uma_guard_seen_gone(seen) || (!again && holds(&actor->ended, seen->pid, seen->start)))
             continue;
         fresh++;
         if (tell(actor, acted, seen->pid, seen->start, signal_number) == 0)

@@ -59,5 +59,3 @@ struct uma_guard_acted uma_guard_end_tree(struct uma_guard_actor *actor, int32_t
 uint32_t uma_guard_victim_left(struct uma_guard_actor *actor);
 /* Marks (scan.in) the present tree of the process. How many there are; -errno. */
 int uma_guard_mark_tree(struct uma_guard_actor *actor, int32_t pid, uint64_t start);
-
-bool uma_guard_holds(const struct uma_guard_held_list *held, int32_t pid, uint64_t start);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "guard/sender.h"
 
 #include <errno.h>
 #include <string.h>
@@ -49,21 +50,10 @@ void uma_guard_control_answer(int fd, const struct uma_guard_question *question,
         (void)sendto(fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&question->from, question->from_length);
 }
 
-/* Who sent it, as the kernel says; descriptors that came along are not taken (there is no room for them in `control`, and the kernel drops them). */
-static bool may_ask(struct msghdr *message) {
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL; header = CMSG_NXTHDR(message, header)) {
-        struct ucred who;
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS || header->cmsg_len < CMSG_LEN(sizeof(who)))
-            continue;
-        memcpy(&who, CMSG_DATA(header), sizeof(who));
-        return who.uid == 0 || who.uid == geteuid();
-    }
-    return false;
-}
-
 int uma_guard_control_read(int fd, struct uma_guard_question *ret_question) {
     static const char expected[] = "error=expected status or release [PID]\n";
     char text[256];
+    /* no room for descriptors: the kernel drops those that came along */
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
     struct uma_guard_question question = { 0 };
     struct iovec part = { text, sizeof(text) };
@@ -77,7 +67,7 @@ int uma_guard_control_read(int fd, struct uma_guard_question *ret_question) {
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -errno;
     question.from_length = message.msg_namelen;
-    if (!may_ask(&message))
+    if (!uma_guard_sent_by(&message, geteuid()))
         return 0;
     if ((message.msg_flags & MSG_TRUNC) || !uma_guard_question_parse(text, (size_t)n, &question.ask, &question.pid)) {
         uma_guard_control_answer(fd, &question, expected, sizeof(expected) - 1);

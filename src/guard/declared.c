@@ -2,6 +2,7 @@
 #include "guard/declared.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "guard/listing.h"
 #include "guard/scan.h"
 
@@ -10,9 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SECOND_NS INT64_C(1000000000)
 /* A new user's first job is known within so long; its growth takes longer. */
-#define LOOK_EVERY_NS SECOND_NS
+#define LOOK_EVERY_NS UMA_SECOND_NS
 /* Names of a folder in which anybody may make files are looked at no further than this: some hundred others at the most are usual in /dev/shm. */
 enum { LISTINGS_MAX = 32 /* of 4 KiB, about 70 names each */ };
 

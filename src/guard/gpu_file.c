@@ -2,6 +2,7 @@
 #include "guard/gpu_file.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,9 +12,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 
-#define SECOND_NS INT64_C(1000000000)
 /* The writer is inside for microseconds, and answers ten times a second at the most: a third try that meets it again means that it stopped there. */
 enum { READ_TRIES = 4 };
 
@@ -38,11 +37,6 @@ static void store(uint64_t *word, uint64_t value) {
 }
 
 /* ---- the reader -------------------------------------------------------------------------------------------------- */
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    return clock_gettime(CLOCK_MONOTONIC, &t) == 0 ? (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec : 0;
-}
 
 /* Whose it is, what it is, and that nobody else may write it. */
 static bool acceptable(int fd) {
@@ -74,9 +68,9 @@ static void look_for(struct uma_guard_gpu_reader *reader) {
 
 /* One that was removed or replaced has no name any more. The old one is kept until there is a new one: what it says has its age. */
 static void look_again(struct uma_guard_gpu_reader *reader) {
-    int64_t now = now_ns();
+    int64_t now = uma_monotonic_ns();
     struct stat st;
-    if (now - reader->tried < SECOND_NS && now >= reader->tried)
+    if (now - reader->tried < UMA_SECOND_NS && now >= reader->tried)
         return;
     reader->tried = now;
     if (!reader->shared || fstat(reader->fd, &st) < 0 || st.st_nlink == 0)
@@ -84,7 +78,7 @@ static void look_again(struct uma_guard_gpu_reader *reader) {
 }
 
 void uma_guard_gpu_reader_open(struct uma_guard_gpu_reader *reader, const char *path) {
-    *reader = (struct uma_guard_gpu_reader){ .fd = -1, .path = path, .tried = now_ns() };
+    *reader = (struct uma_guard_gpu_reader){ .fd = -1, .path = path, .tried = uma_monotonic_ns() };
     look_for(reader);
 }
 

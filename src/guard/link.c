@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "guard/link.h"
 
+#include "base/units.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A datagram socket can be connected again and again; to a helper that ended it says so once, with the next message. */
@@ -50,10 +51,9 @@ static int deliver(struct uma_guard_link *link, const struct uma_guard_message *
 }
 
 int uma_guard_link_send(struct uma_guard_link *link, struct uma_guard_message *message, int64_t now) {
-    struct timespec real;
     message->magic = UMA_GUARD_MESSAGE_MAGIC;
-    if (message->time == 0 && clock_gettime(CLOCK_REALTIME, &real) == 0)
-        message->time = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec;
+    if (message->time == 0)
+        message->time = uma_now_ns();
     int r = join(link, now);
     if (r == 0)
         r = deliver(link, message);

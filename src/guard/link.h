@@ -18,7 +18,7 @@ struct uma_guard_link {
 };
 
 /* How often a helper that is not there is looked for: it is restarted by systemd within about a second. */
-#define UMA_GUARD_LINK_PAUSE_NS 1000000000ll
+#define UMA_GUARD_LINK_PAUSE_NS INT64_C(1000000000)
 
 /* `path`: of the helper's socket (at most 107 bytes). 0, also while no helper is there; -ENAMETOOLONG, -EMFILE, ...: every message will be lost. `link` is usable in any case. */
 int uma_guard_link_open(struct uma_guard_link *link, const char *path, int64_t now);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "guard/say.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,32 +39,32 @@ void uma_guard_manager_close(struct uma_guard_manager *manager) {
     manager->fd = -1;
 }
 
-static void send_text(struct uma_guard_manager *manager, const char *text, size_t n) {
+static void send_line(const struct uma_guard_manager *manager, const struct uma_guard_line *line) {
     if (manager->fd >= 0)
-        (void)sendto(manager->fd, text, n, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&manager->to, manager->length);
+        (void)sendto(manager->fd, line->text, line->length, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&manager->to,
+                     manager->length);
 }
 
 void uma_guard_manager_say(struct uma_guard_manager *manager, const char *text) {
-    send_text(manager, text, strlen(text));
+    struct uma_guard_line line = { 0 };
+    uma_guard_line_text(&line, text);
+    send_line(manager, &line);
 }
 
 void uma_guard_manager_status(struct uma_guard_manager *manager, const char *status, size_t length) {
-    char text[600] = "STATUS=";
-    length = MIN_OF(length, sizeof(text) - 7);
-    memcpy(text + 7, status, length);
-    send_text(manager, text, 7 + length);
+    struct uma_guard_line line = { 0 };
+    uma_guard_line_text(&line, "STATUS=");
+    length = MIN_OF(length, sizeof(line.text) - line.length);
+    memcpy(line.text + line.length, status, length);
+    line.length += length;
+    send_line(manager, &line);
 }
 
 void uma_guard_manager_reloading(struct uma_guard_manager *manager, int64_t now) {
-    char text[64] = "RELOADING=1\nMONOTONIC_USEC=", digits[20];
-    size_t n = strlen(text), at = sizeof(digits);
-    uint64_t usec = (uint64_t)now / 1000;
-    do {
-        digits[--at] = (char)('0' + usec % 10);
-        usec /= 10;
-    } while (usec != 0);
-    memcpy(text + n, digits + at, sizeof(digits) - at);
-    send_text(manager, text, n + sizeof(digits) - at);
+    struct uma_guard_line line = { 0 };
+    uma_guard_line_text(&line, "RELOADING=1\nMONOTONIC_USEC=");
+    uma_guard_line_unsigned(&line, (uint64_t)now / 1000);
+    send_line(manager, &line);
 }
 
 void uma_guard_manager_alive(struct uma_guard_manager *manager, int64_t now) {

@@ -2,23 +2,17 @@
 #include "guard/observe.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#define SECOND_NS INT64_C(1000000000)
 /* A file that could not be opened or read is tried again so often: opening costs memory, and a machine that is short of it is asked for as little as may be. */
-#define TRY_EVERY_NS SECOND_NS
+#define TRY_EVERY_NS UMA_SECOND_NS
 /* CLOCK_BOOTTIME goes on while the machine sleeps and CLOCK_MONOTONIC does not. The two are read within microseconds; a difference that grew by so much was a sleep. */
-#define SLEPT_NS (SECOND_NS / 10)
-
-static int64_t now_ns(clockid_t clock) {
-    struct timespec t;
-    return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec : 0;
-}
+#define SLEPT_NS (UMA_SECOND_NS / 10)
 
 /* ---- the files --------------------------------------------------------------------------------------------------- */
 
@@ -95,7 +89,7 @@ static bool slept(const struct uma_guard_observer *observer, const struct uma_gu
 }
 
 int uma_guard_observe(struct uma_guard_observer *observer, enum uma_guard_look look, struct uma_guard_reading *ret_reading) {
-    struct uma_guard_reading reading = { .time = now_ns(CLOCK_MONOTONIC), .boot = now_ns(CLOCK_BOOTTIME) };
+    struct uma_guard_reading reading = { .time = uma_monotonic_ns(), .boot = uma_boottime_ns() };
     if (any_closed(observer) && (reading.time - observer->tried >= TRY_EVERY_NS || reading.time < observer->tried))
         open_all(observer, reading.time);
     size_t n = read_whole(observer, &observer->meminfo);
@@ -116,7 +110,7 @@ void uma_guard_observer_open(struct uma_guard_observer *observer, const char *pr
     observer->before = false;
     observer->asleep = 0;
     observer->page_size = page > 0 ? (uint64_t)page : 4096;
-    open_all(observer, now_ns(CLOCK_MONOTONIC));
+    open_all(observer, uma_monotonic_ns());
 }
 
 void uma_guard_observer_close(struct uma_guard_observer *observer) {

@@ -45,7 +45,5 @@ void uma_guard_policy_print(const struct uma_guard_policy *policy, bool reasons,
 /* One key of it: its line or, of patterns, its lines, each beginning with `before`. */
 void uma_guard_policy_print_key(const struct uma_guard_policy *policy, const struct uma_guard_key *key, const char *before,
                                 struct uma_text *into);
-/* The value alone: "4G", "0.5", "yes", "a b c". */
-void uma_guard_policy_print_value(const struct uma_guard_policy *policy, const struct uma_guard_key *key, struct uma_text *into);
 /* Is it the same in both? A key of [Notify] is the default in every policy. */
 bool uma_guard_policy_same(const struct uma_guard_policy *a, const struct uma_guard_policy *b, const struct uma_guard_key *key);

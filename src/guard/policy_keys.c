@@ -65,8 +65,9 @@ const struct uma_guard_key uma_guard_keys[UMA_GUARD_KEYS] = {
       "Free memory (MemFree) to keep for CUDA. 0: as much as the floor." },
 
     { "LastResort", "LastResort", UMA_GUARD_KEY_SWITCH, AT(last_resort), 0, 1, false, false,
-      "Where the victim cannot be killed and the machine stays below the hard floor: have the kernel kill (sysrq f), then "
-      "restart the machine at once (sysrq b). Off, because a restart without a sync loses what was not written." },
+      "Where the victim cannot be killed and the machine stays below the hard floor: have the kernel kill (sysrq f); when that did "
+      "not help, sync and make file systems read-only (s, u), a second for each, and restart the machine (b). Off, because either "
+      "takes what is innocent with it." },
     { "LastResort", "LastResortAfter", UMA_GUARD_KEY_SECONDS, AT(last_resort_after), 5, DAY, false, false,
       "Time below the hard floor with an unkillable victim before that: twice ReleaseWait, so that the driver had its time." },
 

@@ -56,9 +56,8 @@ static void print_number(double number, struct uma_text *into) {
         into->data[--into->length] = '\0';
 }
 
-void uma_guard_policy_print_value(const struct uma_guard_policy *policy, const struct uma_guard_key *key, struct uma_text *into) {
+static void print_value(const struct uma_guard_policy *policy, const struct uma_guard_key *key, struct uma_text *into) {
     const void *value = member(policy, key);
-    const struct uma_guard_patterns *patterns = value;
     switch (key->kind) {
     case UMA_GUARD_KEY_SIZE:
         print_size(*(const uint64_t *)value, into);
@@ -73,11 +72,8 @@ void uma_guard_policy_print_value(const struct uma_guard_policy *policy, const s
     case UMA_GUARD_KEY_SWITCH:
         uma_text_append(into, *(const bool *)value ? "yes" : "no");
         break;
-    case UMA_GUARD_KEY_PATTERNS:
-        for (uint32_t i = 0; i < patterns->n && i < UMA_GUARD_PATTERNS; i++)
-            uma_text_printf(into, "%s%.*s", i ? " " : "", UMA_GUARD_PATTERN_MAX, patterns->list[i]);
-        break;
-    case UMA_GUARD_KEY_COMMAND:
+    case UMA_GUARD_KEY_PATTERNS: /* lines of their own */
+    case UMA_GUARD_KEY_COMMAND:  /* the helper's, and empty here */
     case UMA_GUARD_KEY_URL:
         break;
     }
@@ -108,7 +104,7 @@ void uma_guard_policy_print_key(const struct uma_guard_policy *policy, const str
         return;
     }
     uma_text_printf(into, "%s%s=", before, key->name);
-    uma_guard_policy_print_value(policy, key, into);
+    print_value(policy, key, into);
     uma_text_char(into, '\n');
 }
 

@@ -6,14 +6,11 @@
 #include "guard/processes_private.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "guard/listing.h"
 
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
-
-#define SECOND_NS INT64_C(1000000000)
-#define MILLISECOND_NS INT64_C(1000000)
 
 enum {
     LINKS_MAX = 512,  /* of one table: a link takes 1.5 us */
@@ -60,8 +57,7 @@ static bool holds_device(struct uma_guard_processes *p, int32_t pid, uint32_t *l
 }
 
 static bool is_late(int64_t deadline) {
-    struct timespec t;
-    return deadline != INT64_MAX && clock_gettime(CLOCK_MONOTONIC, &t) == 0 && (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec >= deadline;
+    return deadline != INT64_MAX && uma_monotonic_ns() >= deadline;
 }
 
 /* Who does nothing opens nothing, and who is never touched need not be suspected. */
@@ -71,7 +67,7 @@ static bool wants_look(const struct uma_guard_process *process, const struct uma
 }
 
 void uma_guard_rows_devices(struct uma_guard_processes *processes, int64_t now, int64_t deadline) {
-    uint32_t links = LINKS_MAX, now_ms = (uint32_t)(now / MILLISECOND_NS) | 1; /* never 0 */
+    uint32_t links = LINKS_MAX, now_ms = (uint32_t)(now / UMA_MILLISECOND_NS) | 1; /* never 0 */
     for (size_t i = 0; i < processes->n; i++) {
         struct uma_guard_row *row = &processes->before->rows[i];
         if (wants_look(&processes->list[i], row, now_ms)) {

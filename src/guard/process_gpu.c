@@ -2,16 +2,16 @@
 /* What the driver says of each process, and how fast each one grows. */
 #include "guard/processes_private.h"
 
+#include "base/units.h"
 #include "guard/scan.h"
 
-#define MILLISECOND_NS INT64_C(1000000)
 /* Growth is taken from a table at least so old, where there is one: less than that, and the batches in which the kernel counts (64 pages of a thread or a processor) are seen for growth. */
-#define SPAN_NS (50 * MILLISECOND_NS)
+#define SPAN_NS (50 * UMA_MILLISECOND_NS)
 /* The first tables after a while without any: what one grew by since then tells of then. From the table before it is taken as soon as that is so old; 64 pages in that time are 25 MB/s, a collapse is hundreds. */
 #define LONG_NS (4 * SPAN_NS)
-#define SHORT_NS (10 * MILLISECOND_NS)
+#define SHORT_NS (10 * UMA_MILLISECOND_NS)
 /* The GPU's growth between two answers tells of now for as long as that: an answer takes a few ms, and where the driver hangs the last one tells of then. */
-#define GPU_FRESH_NS (2000 * MILLISECOND_NS)
+#define GPU_FRESH_NS (2000 * UMA_MILLISECOND_NS)
 
 static int64_t difference(uint64_t is, uint64_t was) {
     uint64_t by = is > was ? is - was : was - is;

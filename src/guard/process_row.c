@@ -3,6 +3,7 @@
 #include "guard/processes_private.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "guard/listing.h"
 #include "guard/names.h"
 #include "guard/processes_text.h"
@@ -15,8 +16,6 @@
 /* From here on every move of the resident set is worth reading status (10 us); below, the move itself is taken for anonymous memory, and status is read once it is a MiB. */
 #define LARGE_BYTES (UINT64_C(8) << 20)
 #define MOVED_BYTES (UINT64_C(1) << 20)
-#define SECOND_NS INT64_C(1000000000)
-#define MILLISECOND_NS INT64_C(1000000)
 /* systemd moves a process into its scope after it has begun; nobody waits for its protection longer than this, and 64 looks at a time cost 0.3 ms. */
 enum { CHECK_SECONDS = 10, CHECKS_MAX = 64 };
 /* Kernel threads hold nothing, and are looked at again only because another process may have their number. */
@@ -116,7 +115,7 @@ static bool sits(const struct uma_guard_processes *p, const struct uma_guard_sta
 static void identify(struct uma_guard_processes *p, const struct uma_guard_policy *policy, size_t i, const struct uma_guard_stat *stat,
                      int64_t now) {
     struct uma_guard_row *row = &p->before->rows[i];
-    row->checked = (uint32_t)(now / SECOND_NS);
+    row->checked = (uint32_t)(now / UMA_SECOND_NS);
     row->known &= ~((ROW_FLAGS << ROW_FLAGS_AT) | (uint32_t)(ROW_KERNEL | ROW_SITS | ROW_UMACTL | ROW_AGAIN));
     row->known |= flags_by_name(policy, stat->name) << ROW_FLAGS_AT;
     if (stat->flags & UMA_GUARD_FLAG_KERNEL_THREAD) {
@@ -131,7 +130,7 @@ static void identify(struct uma_guard_processes *p, const struct uma_guard_polic
 }
 
 static bool is_due(struct uma_guard_processes *p, const struct uma_guard_row *row, int64_t now) {
-    if ((uint32_t)(now / SECOND_NS) - row->checked < CHECK_SECONDS || p->before->n_checks >= CHECKS_MAX)
+    if ((uint32_t)(now / UMA_SECOND_NS) - row->checked < CHECK_SECONDS || p->before->n_checks >= CHECKS_MAX)
         return false;
     p->before->n_checks++;
     return true;
@@ -210,7 +209,7 @@ enum uma_guard_row_result uma_guard_row_read(struct uma_guard_processes *process
     struct uma_guard_row *row = &processes->before->rows[i];
     struct uma_guard_stat stat;
     row->known |= ROW_SEEN;
-    if (row->known & ROW_KERNEL && (uint32_t)(now / SECOND_NS) - row->checked < KERNEL_SECONDS)
+    if (row->known & ROW_KERNEL && (uint32_t)(now / UMA_SECOND_NS) - row->checked < KERNEL_SECONDS)
         return ROW_READ;
     enum uma_guard_row_result result = read_stat(processes, process->pid, row, &stat);
     if (result != ROW_READ)
@@ -229,7 +228,7 @@ enum uma_guard_row_result uma_guard_row_read(struct uma_guard_processes *process
     (void)memcpy(process->name, stat.name, sizeof(process->name));
     bool quiet = !other && pages_of(&stat) == row->resident && (uint64_t)pages_of(&stat) * processes->before->page_size < LARGE_BYTES;
     row->known = quiet ? row->known | ROW_QUIET : row->known & ~(uint32_t)ROW_QUIET;
-    row->read = (uint32_t)(now / MILLISECOND_NS);
+    row->read = (uint32_t)(now / UMA_MILLISECOND_NS);
     weigh(processes, i, &stat);
     if (row->known & ROW_UMACTL && !(row->known & ROW_MARKED) && processes->before->folder >= 0 &&
         uma_guard_warn_marked(processes->before->folder, process->pid, process->start, process->uid, NULL))

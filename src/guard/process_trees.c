@@ -138,18 +138,6 @@ void uma_guard_processes_declare(struct uma_guard_processes *processes, const st
             processes->list[i].flags |= UMA_GUARD_DECLARED;
 }
 
-size_t uma_guard_processes_tree(const struct uma_guard_processes *processes, int32_t root, int32_t *ret_indices, size_t max) {
-    size_t n = 0;
-    for (size_t i = 0; i < processes->n; i++) {
-        if (processes->list[i].tree != root)
-            continue;
-        if (n < max)
-            ret_indices[n] = (int32_t)i;
-        n++;
-    }
-    return n;
-}
-
 int32_t uma_guard_processes_find(const struct uma_guard_processes *processes, int32_t pid, uint64_t start) {
     int32_t i = uma_guard_row_find(processes, pid);
     return i >= 0 && processes->list[i].start == start ? i : -1;

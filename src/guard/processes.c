@@ -10,6 +10,7 @@
 #include "guard/processes_private.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "guard/listing.h"
 #include "guard/scan.h"
 #include "guard/warn_marker.h"
@@ -19,24 +20,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
-#define SECOND_NS INT64_C(1000000000)
-#define MILLISECOND_NS INT64_C(1000000)
 /* /proc that could not be opened is tried again so often. */
-#define TRY_EVERY_NS SECOND_NS
+#define TRY_EVERY_NS UMA_SECOND_NS
 /* How long small ones that do nothing are not looked at. */
 enum { QUIET_MS = 100 };
 /* Whose files stay open: of smaller ones nothing is to be had. */
 #define KEEP_BYTES (UINT64_C(8) << 20)
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    return clock_gettime(CLOCK_MONOTONIC, &t) == 0 ? (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec : 0;
-}
-
 static bool is_late(int64_t deadline) {
-    return deadline != INT64_MAX && now_ns() >= deadline;
+    return deadline != INT64_MAX && uma_monotonic_ns() >= deadline;
 }
 
 /* ---- rows and their index ------------------------------------------------------------------------------------------ */
@@ -62,7 +55,8 @@ static void index_row(struct uma_guard_processes *p, size_t i) {
     p->before->index[slot] = (uint16_t)(i + 1);
 }
 
-uint64_t uma_guard_row_size(const struct uma_guard_process *process) {
+/* What it holds that would come back. */
+static uint64_t row_size(const struct uma_guard_process *process) {
     return uma_guard_add(uma_guard_add(process->anon, process->shmem), uma_guard_add(process->swap, process->gpu));
 }
 
@@ -87,7 +81,7 @@ static void close_gaps(struct uma_guard_processes *p) {
 /* ---- a full table -------------------------------------------------------------------------------------------------- */
 
 static unsigned class_of(const struct uma_guard_process *process) {
-    uint64_t size = uma_guard_row_size(process);
+    uint64_t size = row_size(process);
     return size ? 64 - (unsigned)__builtin_clzll(size) : 0;
 }
 
@@ -103,7 +97,7 @@ static void make_room(struct uma_guard_processes *p) {
     for (size_t i = 0; i < p->n && left > 0; i++) {
         if (class_of(&p->list[i]) > most || p->before->rows[i].known & ROW_GPU)
             continue;
-        uint64_t size = uma_guard_row_size(&p->list[i]);
+        uint64_t size = row_size(&p->list[i]);
         p->before->least = MAX_OF(p->before->least, size);
         p->list[i].pid = 0;
         left--;
@@ -185,7 +179,7 @@ static void look_at_gpu(struct uma_guard_processes *p, struct pass *pass, const 
  * a table that is taken every 10 ms costs a quarter of what it would.
  */
 static bool can_wait(const struct uma_guard_row *row, int64_t now) {
-    return row->known & ROW_QUIET && (uint32_t)(now / MILLISECOND_NS) - row->read < QUIET_MS;
+    return row->known & ROW_QUIET && (uint32_t)(now / UMA_MILLISECOND_NS) - row->read < QUIET_MS;
 }
 
 static bool is_done(const struct uma_guard_processes *p, struct pass *pass, size_t i) {
@@ -293,9 +287,9 @@ static void sort_first(struct uma_guard_processes *p, uint32_t n) {
     uint16_t *first = p->before->first;
     for (uint32_t k = 1; k < n; k++) {
         uint16_t i = first[k];
-        uint64_t size = uma_guard_row_size(&p->list[i]);
+        uint64_t size = row_size(&p->list[i]);
         uint32_t at = k;
-        for (; at > 0 && uma_guard_row_size(&p->list[first[at - 1]]) < size; at--)
+        for (; at > 0 && row_size(&p->list[first[at - 1]]) < size; at--)
             first[at] = first[at - 1];
         first[at] = i;
     }
@@ -306,7 +300,7 @@ static void keep_first(struct uma_guard_processes *p, uint32_t n) {
     for (size_t i = 0; i < p->n; i++)
         p->before->rows[i].known &= ~(uint32_t)ROW_KEPT;
     for (uint32_t k = 0; k < n && !p->prefix[0]; k++)
-        if (uma_guard_row_size(&p->list[p->before->first[k]]) >= KEEP_BYTES)
+        if (row_size(&p->list[p->before->first[k]]) >= KEEP_BYTES)
             p->before->rows[p->before->first[k]].known |= ROW_KEPT;
     for (size_t i = 0; i < p->n; i++)
         if (!(p->before->rows[i].known & ROW_KEPT))
@@ -318,18 +312,18 @@ static void remember_largest(struct uma_guard_processes *p) {
     struct uma_guard_processes_before *before = p->before;
     uint32_t n = 0, least = 0;
     for (size_t i = 0; i < p->n; i++) {
-        uint64_t size = uma_guard_row_size(&p->list[i]);
+        uint64_t size = row_size(&p->list[i]);
         if (size == 0)
             continue;
         if (n < UMA_GUARD_FIRST)
             before->first[n++] = (uint16_t)i;
-        else if (size > uma_guard_row_size(&p->list[before->first[least]]))
+        else if (size > row_size(&p->list[before->first[least]]))
             before->first[least] = (uint16_t)i;
         else
             continue;
         if (n == UMA_GUARD_FIRST)
             for (uint32_t k = least = 0; k < n; k++)
-                if (uma_guard_row_size(&p->list[before->first[k]]) < uma_guard_row_size(&p->list[before->first[least]]))
+                if (row_size(&p->list[before->first[k]]) < row_size(&p->list[before->first[least]]))
                     least = k;
     }
     before->n_first = n;
@@ -349,7 +343,7 @@ static int open_proc(struct uma_guard_processes *p) {
 static int begin(struct uma_guard_processes *p, long *ret_n) {
     struct uma_guard_processes_before *before = p->before;
     if (p->proc < 0) {
-        int64_t now = now_ns();
+        int64_t now = uma_monotonic_ns();
         if (now - before->tried < TRY_EVERY_NS && now >= before->tried)
             return -ENOENT;
         before->tried = now;

@@ -35,8 +35,6 @@ void uma_guard_processes_close(struct uma_guard_processes *processes);
  */
 int uma_guard_processes_take(struct uma_guard_processes *processes, const struct uma_guard_policy *policy, const struct uma_guard_gpu *gpu,
                              int64_t now, int64_t deadline);
-/* The processes of one tree, by index of its root: those whose `tree` it is. At most `max` indices; the number there are. */
-size_t uma_guard_processes_tree(const struct uma_guard_processes *processes, int32_t root, int32_t *ret_indices, size_t max);
 /* By pid and start; -1. */
 int32_t uma_guard_processes_find(const struct uma_guard_processes *processes, int32_t pid, uint64_t start);
 /* The users' jobs: marks every process below an envelope's umactl (its `pid`, a process of that name and of the user in `uids`) with it; the nearest where jobs run in jobs. After each table. */

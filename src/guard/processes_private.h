@@ -71,8 +71,6 @@ struct uma_guard_processes_before {
 
 /* ---- processes.c: the rows ---- */
 int32_t uma_guard_row_find(const struct uma_guard_processes *processes, int32_t pid); /* -1: none */
-/* What it holds that would come back. */
-uint64_t uma_guard_row_size(const struct uma_guard_process *process);
 
 /* ---- process_row.c: one process ---- */
 enum uma_guard_row_result { ROW_READ, ROW_GONE, ROW_FAILED /* it stays as it was */ };

@@ -2,6 +2,7 @@
 #include "guard/recording.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "guard/checksum.h"
 #include "guard/recording_code.h"
 #include "guard/recording_table.h"
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     BLOCKS = UMA_GUARD_RECORDING_BYTES / UMA_GUARD_BLOCK - 1, /* the first place says what the file is */
@@ -18,27 +18,26 @@ enum {
     READING_MOST = 400, /* bytes of one reading whose every value changed by all its bits: 372 */
     NEIGHBOURS = 8,     /* blocks in a row that a power loss may have cut: more than wait for the disk */
 };
-#define SECOND_NS INT64_C(1000000000)
-#define CLOSE_WAIT_NS (2 * SECOND_NS)
+#define CLOSE_WAIT_NS (2 * UMA_SECOND_NS)
 
 /*
  * What is kept for long: two readings a second. At 40 bytes each, which is what one near the floor takes, that is 21 MB in three days, a third of the file. A machine far from its floor is read once a second and saves up to 60,000 readings, which are ten
  * minutes of a hundred a second: 2.4 MB. Spent, readings that come faster are left out, but for those that were acted on.
  */
-#define READING_COST_NS (SECOND_NS / 2)
+#define READING_COST_NS (UMA_SECOND_NS / 2)
 #define READINGS_SAVED INT64_C(60000)
 /*
  * A table is up to 6 KB. One a minute for long is 26 MB in three days; sixty may come at once. With half of these goes every new table, at most four a second, so that growth can be seen before the first decision: a fall of some seconds. The
  * other half is for tables that a decision was taken on.
  */
-#define TABLE_COST_NS (60 * SECOND_NS)
+#define TABLE_COST_NS (60 * UMA_SECOND_NS)
 #define TABLES_SAVED INT64_C(60)
-#define TABLE_APART_NS (SECOND_NS / 4)
+#define TABLE_APART_NS (UMA_SECOND_NS / 4)
 /* What jobs hold of their envelopes moves all the time, and its use to a decision is coarse. */
-#define ENVELOPES_APART_NS SECOND_NS
+#define ENVELOPES_APART_NS UMA_SECOND_NS
 /* A freeze loses what is not on disk: near the floor decisions bring it there, far from it half a minute is enough. A tenth of a second lets a row of decisions share a sync. */
-#define FLUSH_DECIDED_NS (SECOND_NS / 10)
-#define FLUSH_NS (30 * SECOND_NS)
+#define FLUSH_DECIDED_NS (UMA_SECOND_NS / 10)
+#define FLUSH_NS (30 * UMA_SECOND_NS)
 
 struct uma_guard_recording {
     struct uma_guard_write_behind *writer; /* NULL: nothing is kept */
@@ -62,12 +61,6 @@ struct uma_guard_recording {
     uint8_t block[UMA_GUARD_BLOCK];
     struct uma_guard_small_table table;
 };
-
-static int64_t clock_ns(clockid_t clock) {
-    struct timespec now;
-    (void)clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * SECOND_NS + now.tv_nsec;
-}
 
 static uint64_t place_of(uint64_t sequence) {
     return UMA_GUARD_BLOCK + (sequence - 1) % BLOCKS * UMA_GUARD_BLOCK;
@@ -145,8 +138,8 @@ static void begin_block(struct uma_guard_recording *r) {
     struct uma_guard_block_head head = {
         .magic = UMA_GUARD_BLOCK_MAGIC,
         .sequence = ++r->sequence,
-        .real = clock_ns(CLOCK_REALTIME),
-        .boottime = clock_ns(CLOCK_BOOTTIME),
+        .real = uma_now_ns(),
+        .boottime = uma_boottime_ns(),
     };
     memcpy(head.boot, r->boot, sizeof(head.boot));
     memset(r->block, 0, sizeof(r->block));

@@ -81,13 +81,29 @@ struct series {
     struct uma_guard_process table[PROCESSES]; /* those that are there */
 };
 
+static bool is(const char *word, const char *s, size_t n) {
+    return strlen(word) == n && memcmp(word, s, n) == 0;
+}
+
+/* The next field of a line, without the blanks around it; `*at` moves behind its comma, and is NULL after the last. */
+static size_t next_field(const char **at, const char *end, const char **ret_field) {
+    const char *from = *at, *comma = memchr(from, ',', (size_t)(end - from)), *to = comma ? comma : end;
+    while (from < to && *from == ' ')
+        from++;
+    while (to > from && to[-1] == ' ')
+        to--;
+    *at = comma ? comma + 1 : NULL;
+    *ret_field = from;
+    return (size_t)(to - from);
+}
+
 static double unit_of(const char *s, size_t n) {
     static const struct {
         const char *word;
         double bytes;
     } units[] = { { "B", 1 }, { "KiB", 0x1p10 }, { "MiB", 0x1p20 }, { "GiB", 0x1p30 } };
     for (size_t i = 0; i < ELEMENTS(units); i++)
-        if (strlen(units[i].word) == n && memcmp(units[i].word, s, n) == 0)
+        if (is(units[i].word, s, n))
             return units[i].bytes;
     return 0;
 }
@@ -101,13 +117,12 @@ static int refuse(const struct series *s, struct uma_error *err, const char *wha
 static int add_process(struct series *s, struct column *column, const char *field, size_t n, struct uma_error *err) {
     const char *dot = memrchr(field, '.', n);
     size_t length = dot ? (size_t)(dot - field) : 0, member = 0, rest = dot ? n - length - 1 : 0;
-    while (member < ELEMENTS(of_process) &&
-           !(dot && strlen(of_process[member].name) == rest && memcmp(of_process[member].name, dot + 1, rest) == 0))
+    while (member < ELEMENTS(of_process) && !(dot && is(of_process[member].name, dot + 1, rest)))
         member++;
     if (member == ELEMENTS(of_process) || length == 0 || length >= UMA_GUARD_NAME_MAX)
         return refuse(s, err, "no column of a series has this name", field, n);
     size_t i = 0;
-    while (i < s->n_processes && !(strlen(s->processes[i].name) == length && memcmp(s->processes[i].name, field, length) == 0))
+    while (i < s->n_processes && !is(s->processes[i].name, field, length))
         i++;
     if (i == PROCESSES)
         return refuse(s, err, "there are more than 16 processes", field, n);
@@ -134,7 +149,7 @@ static int add_column(struct series *s, const char *field, size_t n, struct uma_
     else
         column->unit = 1;
     size_t i = 0;
-    while (i < ELEMENTS(known) && !(strlen(known[i].name) == n && memcmp(known[i].name, field, n) == 0))
+    while (i < ELEMENTS(known) && !is(known[i].name, field, n))
         i++;
     if (i == ELEMENTS(known)) {
         int r = add_process(s, column, field, n, err);
@@ -242,21 +257,15 @@ static int take_row(struct series *s, const char *line, const char *end, struct 
     int64_t before = s->reading.time;
     size_t i = 0;
     s->reading.gap = 0;
-    for (const char *at = line;; i++) {
-        const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma ? comma : end, *from = at;
-        while (from < stop && *from == ' ')
-            from++;
-        const char *to = stop;
-        while (to > from && to[-1] == ' ')
-            to--;
-        int r = i < s->n_columns ? take_field(s, i, from, (size_t)(to - from), err) : -1;
+    for (const char *at = line, *field; at; i++) {
+        size_t n = next_field(&at, end, &field);
+        if (i == s->n_columns)
+            return refuse(s, err, "there are more fields than columns", field, n);
+        int r = take_field(s, i, field, n, err);
         if (r < 0)
-            return i < s->n_columns ? r : refuse(s, err, "there are more fields than columns", from, (size_t)(to - from));
-        if (!comma)
-            break;
-        at = comma + 1;
+            return r;
     }
-    if (i + 1 != s->n_columns)
+    if (i != s->n_columns)
         return refuse(s, err, "there are fewer fields than columns", line, (size_t)(end - line));
     s->reading.time += UMA_SECOND_NS; /* a clock that shows 0 would say "none" in some places */
     if (s->any && s->reading.time <= before)
@@ -278,18 +287,11 @@ static int take_row(struct series *s, const char *line, const char *end, struct 
 }
 
 static int take_header(struct series *s, const char *line, const char *end, struct uma_error *err) {
-    for (const char *at = line;;) {
-        const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma ? comma : end, *to = stop;
-        while (at < stop && *at == ' ')
-            at++;
-        while (to > at && to[-1] == ' ')
-            to--;
-        int r = add_column(s, at, (size_t)(to - at), err);
+    for (const char *at = line, *field; at;) {
+        size_t n = next_field(&at, end, &field);
+        int r = add_column(s, field, n, err);
         if (r < 0)
             return r;
-        if (!comma)
-            break;
-        at = comma + 1;
     }
     if (!has_column(s, SECONDS_COLUMN) || !has_column(s, TOTAL_COLUMN) || !has_column(s, AVAILABLE_COLUMN))
         return refuse(s, err, "seconds, total and available are needed", line, (size_t)(end - line));

@@ -2,6 +2,7 @@
 #include "guard/state_file.h"
 
 #include "base/cleanup.h"
+#include "guard/ring_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #define MAGIC 0x3154535447414d55ull
 enum { ENTRY = (int)sizeof(struct uma_guard_held), PLACE = (int)sizeof(struct uma_guard_state_head) + 2 * UMA_GUARD_HELD_MAX * ENTRY };
 
+/* FNV-1a, not checksum.h: it is 29 KiB each time, at a fourth of that time, and what it finds is a guard that was killed while it wrote. */
 static uint64_t fnv(uint64_t hash, const void *data, size_t n) {
     const unsigned char *bytes = data;
     for (size_t i = 0; i < n; i++)
@@ -28,24 +30,10 @@ static uint64_t checksum(const struct uma_guard_state_head *head, const struct u
     return fnv(hash, ended, head->n_ended * sizeof(*ended));
 }
 
-/* Not of a machine that is a folder: the state is of the processes that run here. */
-static void read_boot(uint8_t boot[16]) {
-    char text[40];
-    _cleanup_close_ int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-    for (ssize_t i = 0, digit = 0; i < n && digit < 32; i++) {
-        int value = text[i] >= '0' && text[i] <= '9' ? text[i] - '0' : text[i] >= 'a' && text[i] <= 'f' ? text[i] - 'a' + 10 : -1;
-        if (value < 0)
-            continue;
-        boot[digit / 2] = (uint8_t)(boot[digit / 2] << 4 | value);
-        digit++;
-    }
-}
-
 int uma_guard_state_open(struct uma_guard_state_file *file, const char *path) {
     struct stat info;
     *file = (struct uma_guard_state_file){ .fd = -1 };
-    read_boot(file->boot);
+    uma_guard_boot_id(file->boot); /* also with --root: the state is of the processes that run here */
     _cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;

@@ -2,13 +2,13 @@
 #include "guard/trail.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "guard/checksum.h"
 #include "guard/ring_file.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* Decisions come at most every 10 ms, each with a receipt or two: so many places hold what comes while a disk takes a twentieth of a second. They are 32 KiB of the guard's memory. */
 enum { PLACES = 16 };
@@ -95,17 +95,11 @@ void uma_guard_trail_close(struct uma_guard_trail *trail) {
     free(trail);
 }
 
-static int64_t clock_ns(clockid_t clock) {
-    struct timespec now;
-    (void)clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 int uma_guard_trail_write(struct uma_guard_trail *trail, struct uma_guard_trail_record *record, bool wait) {
     record->magic = UMA_GUARD_TRAIL_MAGIC;
     record->number = ++trail->number; /* also of what is lost: a reader sees that something is missing */
-    record->real = clock_ns(CLOCK_REALTIME);
-    record->monotonic = clock_ns(CLOCK_MONOTONIC);
+    record->real = uma_now_ns();
+    record->monotonic = uma_monotonic_ns();
     memcpy(record->boot, trail->boot, sizeof(record->boot));
     record->text[sizeof(record->text) - 1] = '\0';
     record->reserved_ = 0;

@@ -2,6 +2,7 @@
 #include "guard/write_behind.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -179,15 +180,8 @@ struct uma_guard_write_behind *uma_guard_write_behind_open(int fd, size_t size, 
 }
 
 static struct timespec later(int64_t wait_ns) {
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)(wait_ns / 1000000000);
-    at.tv_nsec += (long)(wait_ns % 1000000000);
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_nsec -= 1000000000;
-        at.tv_sec++;
-    }
-    return at;
+    int64_t at = uma_monotonic_ns() + wait_ns;
+    return (struct timespec){ .tv_sec = (time_t)(at / UMA_SECOND_NS), .tv_nsec = (long)(at % UMA_SECOND_NS) };
 }
 
 void uma_guard_write_behind_close(struct uma_guard_write_behind *w, int64_t wait_ns) {

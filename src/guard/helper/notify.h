@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/units.h"
 #include "guard/helper/child.h"
 #include "guard/message.h"
 #include "guard/notify_policy.h"
@@ -14,9 +15,9 @@ enum {
     UMA_HELPER_DESKTOPS = 8, /* sessions that are told */
 };
 /* For one program. A webhook behind a slow line takes a second or two. */
-#define UMA_HELPER_TELL_NS 10000000000ll
+#define UMA_HELPER_TELL_NS (10 * UMA_SECOND_NS)
 /* One every 10 s in the long run, 8 at once. The last 4 of these are for what ends something: a tree that is stopped and let go all the time must not keep the news of a kill from anybody. */
-#define UMA_HELPER_RATE_NS 10000000000ll
+#define UMA_HELPER_RATE_NS (10 * UMA_SECOND_NS)
 enum { UMA_HELPER_BURST = 8, UMA_HELPER_KEPT_FOR_ENDS = 4 };
 
 enum uma_helper_way { UMA_HELPER_COMMAND, UMA_HELPER_WEBHOOK, UMA_HELPER_DESKTOP, UMA_HELPER_WAYS };

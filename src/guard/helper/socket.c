@@ -2,6 +2,7 @@
 #include "guard/helper/socket.h"
 
 #include "base/cleanup.h"
+#include "guard/sender.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -102,21 +103,9 @@ void uma_helper_socket_close(struct uma_helper_socket *s) {
         (void)close(TAKE_FD(s->lock)); /* its file stays: removing it would let two have a lock */
 }
 
-/* The sender as the kernel says. There is no room for descriptors: the kernel closes what is passed. */
-static bool is_allowed(struct msghdr *header) {
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
-        struct ucred who;
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS || c->cmsg_len != CMSG_LEN(sizeof(who)))
-            continue;
-        memcpy(&who, CMSG_DATA(c), sizeof(who));
-        return who.uid == 0 || who.uid == geteuid();
-    }
-    return false;
-}
-
 int uma_helper_socket_receive(struct uma_helper_socket *s, struct uma_guard_message *ret_message) {
     for (int i = 0; i < TURN_MAX; i++) {
-        union {
+        union { /* no room for descriptors: the kernel closes what is passed */
             char bytes[CMSG_SPACE(sizeof(struct ucred))];
             struct cmsghdr align;
         } control;
@@ -126,7 +115,8 @@ int uma_helper_socket_receive(struct uma_helper_socket *s, struct uma_guard_mess
         ssize_t n = recvmsg(s->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (n < 0)
             return 0;
-        if (!(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && is_allowed(&header) && uma_guard_message_fine(data, (size_t)n)) {
+        if (!(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && uma_guard_sent_by(&header, geteuid()) &&
+            uma_guard_message_fine(data, (size_t)n)) {
             memcpy(ret_message, data, sizeof(*ret_message));
             return 1;
         }
