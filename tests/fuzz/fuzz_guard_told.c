@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const keys[] = { "pid", "braked", "headroom", "", "a" };
     static struct uma_guard_told told;
     char into[16];
-    size_t n = size < UMA_GUARD_TOLD_MAX ? size : UMA_GUARD_TOLD_MAX;
+    size_t n = size < UMA_GUARD_ANSWER_MAX ? size : UMA_GUARD_ANSWER_MAX;
     memset(&told, 0, sizeof(told));
     memcpy(told.text, data, n);
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)

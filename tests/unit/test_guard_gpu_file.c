@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "guard/gpu_file.h"
 
+#include "base/units.h"
+
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -209,9 +212,13 @@ static void never_two_rounds_at_once(void **state) {
     assert_int_equal(uma_guard_gpu_writer_open(&writer, path), 0);
     uma_guard_gpu_reader_open(&reader, path);
     assert_int_equal(pthread_create(&thread, NULL, write_rounds, &writer), 0);
-    for (unsigned tries = 0; good < 20000 && tries < 400000; tries++) {
-        if (!uma_guard_gpu_read(&reader, &gpu))
+    /* in time, not in tries: the writer may lose its processor in the middle of a round for as long as the scheduler likes */
+    int64_t until = uma_monotonic_ns() + 1500 * UMA_MILLISECOND_NS;
+    while (good < 20000 && uma_monotonic_ns() < until) {
+        if (!uma_guard_gpu_read(&reader, &gpu)) {
+            (void)sched_yield();
             continue;
+        }
         good++;
         assert_true(gpu.answered >= last);
         last = gpu.answered;
