@@ -5,23 +5,23 @@
 #include <string.h>
 
 /* Shorter would be stopped again before a reading shows what came of it: 200 ms is the window of the rate. */
-#define HOLD_LEAST (200 * UMA_GUARD_MS)
+#define HOLD_LEAST (200 * UMA_MILLISECOND_NS)
 /*
  * When the effect of a stop shows. Of a measured one: 150 ms; it is signalled within 5 and stands when its call of the driver returns, which is 100 ms for a GiB at 10 GB/s. Of a suspect the same is waited before the next one
  * is stopped: at 15 GB/s that costs 2 GB each, of the 7.5 that the horizon gives.
  */
-#define SETTLE_FALL (150 * UMA_GUARD_MS)
+#define SETTLE_FALL (150 * UMA_MILLISECOND_NS)
 /* Stalls are counted over a second. */
-#define SETTLE_STALL (1200 * UMA_GUARD_MS)
+#define SETTLE_STALL (1200 * UMA_MILLISECOND_NS)
 /* With so little time nothing is waited for but the signal itself. */
 #define NO_TIME 0.1
-#define SETTLE_LEAST (30 * UMA_GUARD_MS)
+#define SETTLE_LEAST (30 * UMA_MILLISECOND_NS)
 /* What headroom did while it was stopped says nothing of what it does when it goes on. */
-#define AFTER_RELEASE (15 * UMA_GUARD_MS)
-#define AFTER_RELEASE_DRIFT (5 * UMA_GUARD_SECOND) /* what is too slow to be seen falling */
+#define AFTER_RELEASE (15 * UMA_MILLISECOND_NS)
+#define AFTER_RELEASE_DRIFT (5 * UMA_SECOND_NS) /* what is too slow to be seen falling */
 /* A stop that left less than half of the fall was one of the right tree: the rest is its last call of the driver, or noise. A guess at another one is not made for that. */
 #define STILL_FALLS 0.5
-#define RATE_NOW (50 * UMA_GUARD_MS)
+#define RATE_NOW (50 * UMA_MILLISECOND_NS)
 /* From going on to standing again, if it falls at once as before: 50 ms until it shows, 20 for the table and the signal, and its last call. */
 #define STOP_AGAIN 0.25
 /*
@@ -29,7 +29,7 @@
  * was measured to grow and no guess; between 150 ms and 2 s.
  */
 #define GUESS_MOST 2.0
-#define CALL_MOST (5 * UMA_GUARD_SECOND)
+#define CALL_MOST (5 * UMA_SECOND_NS)
 /* While somebody else is being ended it waits for that, but not for ever. */
 enum { WAIT_TIMES = 2 };
 

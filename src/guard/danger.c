@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "guard/danger.h"
 
-#include <math.h>
+#include "base/units.h"
 
-#define SECOND INT64_C(1000000000)
-#define MS INT64_C(1000000)
+#include <math.h>
 
 /*
  * The windows that the rate is taken over. 200 ms is long enough that a driver which takes memory in lumps of a GiB (one call per tensor) looks as fast as it is, and short enough: a fall that begins so near that the
  * line is 50 ms away is seen after 15 ms, because the mean over the window times the horizon (0.5 s) grows 2.5 times as fast as the headroom shrinks. The longer one sees what is too slow for it.
  */
-#define WINDOW (200 * MS)
-#define WINDOW_LONG SECOND
+#define WINDOW (200 * UMA_MILLISECOND_NS)
+#define WINDOW_LONG UMA_SECOND_NS
 /* Stalls and pressure come in bursts; over a second a single one is small. */
-#define WINDOW_STALL SECOND
+#define WINDOW_STALL UMA_SECOND_NS
 
 /*
  * 1/2048 of the memory, 61 MiB of 122 GiB: what programs that do nothing take and give back within a second (107 MiB in 5 s were recorded). At least 256 KiB, the steps of the counters of 2 to 64 processors.
@@ -47,9 +46,9 @@ enum { CACHE_TIMES = 2 };
 /* How fast memory can go: the whole of it in 6 s (20 GB/s on 128 GB; faster was not seen: the driver clears what it takes). So that no more than an eighth of what is left goes between two looks. */
 #define WHOLE_SECONDS 6.0
 #define LOOK_SHARE 8.0
-#define WAKE_LEAST (10 * MS)  /* less is below the 2 to 15 ms that a table of processes takes */
-#define WAKE_MOST SECOND      /* the watchdog, the helper and the clock want no more */
-#define WAKE_STEADY (20 * MS) /* where the machine stands near its line for hours: 50 looks a second are 0.05 % of a core */
+#define WAKE_LEAST (10 * UMA_MILLISECOND_NS)  /* less is below the 2 to 15 ms that a table of processes takes */
+#define WAKE_MOST UMA_SECOND_NS               /* the watchdog, the helper and the clock want no more */
+#define WAKE_STEADY (20 * UMA_MILLISECOND_NS) /* where the machine stands near its line for hours: 50 looks a second are 0.05 % of a core */
 
 /* ---- movement ------------------------------------------------------------------------------------------------- */
 
@@ -63,7 +62,7 @@ static bool fall_over(const struct uma_guard_history *h, int64_t window, int64_t
         uma_guard_history_rates(h, window, &r);
     if (!r.known || r.available >= 0)
         return false;
-    double fallen = -r.available * (double)r.span_ns / (double)SECOND;
+    double fallen = -r.available * (double)r.span_ns / (double)UMA_SECOND_NS;
     *ret_rate = r.available;
     if (fallen < (double)jitter)
         return false;
@@ -220,6 +219,6 @@ int64_t uma_guard_danger_wake(const struct uma_guard_danger *d, uint64_t total) 
         worst = -d->rate;
     double left = d->headroom > d->line ? (double)(d->headroom - d->line) : 0, seconds = worst > 0 ? left / worst / LOOK_SHARE : 0;
     int64_t least = (d->signals & UMA_GUARD_SIGNAL_STEADY) && !d->falling && !d->danger ? WAKE_STEADY : WAKE_LEAST;
-    int64_t wake = seconds >= 1 ? WAKE_MOST : (int64_t)(seconds * (double)SECOND);
+    int64_t wake = seconds >= 1 ? WAKE_MOST : (int64_t)(seconds * (double)UMA_SECOND_NS);
     return wake < least ? least : wake;
 }

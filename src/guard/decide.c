@@ -4,31 +4,31 @@
 #include <math.h>
 
 /* A stop is signalled within 5 ms and its effect is in the readings after 30: what was read before says nothing about it. */
-#define AFTER_STOP (30 * UMA_GUARD_MS)
+#define AFTER_STOP (30 * UMA_MILLISECOND_NS)
 
 /*
  * Tables of processes (2 ms for 300 processes). To act on: 60 ms old at most, in which 20 GB/s are 1.2 GB. While it falls towards the line (six horizons away: 3 s) and while somebody is stopped: four a second, so that growth has a table from a moment
  * before. Near the floor, or while it falls so that it is there within half a minute: one a second. Where it falls more slowly, as a machine at work does all day: every 5 s. Where it only stands: every 15 s, 0.015 % of a core; growth is measured from there when a fall begins.
  */
-#define TABLE_FRESH (60 * UMA_GUARD_MS)
-#define TABLE_FALLING (100 * UMA_GUARD_MS)
-#define TABLE_BRAKED (250 * UMA_GUARD_MS)
-#define TABLE_NEAR UMA_GUARD_SECOND
-#define TABLE_STANDING (5 * UMA_GUARD_SECOND)
-#define TABLE_FAR (15 * UMA_GUARD_SECOND)
+#define TABLE_FRESH (60 * UMA_MILLISECOND_NS)
+#define TABLE_FALLING (100 * UMA_MILLISECOND_NS)
+#define TABLE_BRAKED (250 * UMA_MILLISECOND_NS)
+#define TABLE_NEAR UMA_SECOND_NS
+#define TABLE_STANDING (5 * UMA_SECOND_NS)
+#define TABLE_FAR (15 * UMA_SECOND_NS)
 #define FALL_SOON 30.0 /* seconds */
 enum { NEAR_FLOORS = 3, NEAR_HORIZONS = 6 };
 /* A table that was asked for and did not come: whatever there is, if it is not too old to know the processes by. */
-#define TABLE_WAIT (100 * UMA_GUARD_MS)
-#define TABLE_OLDEST (2 * UMA_GUARD_SECOND)
+#define TABLE_WAIT (100 * UMA_MILLISECOND_NS)
+#define TABLE_OLDEST (2 * UMA_SECOND_NS)
 
 /* A reading that failed is tried again soon: meanwhile nothing is known. */
-#define WAKE_UNKNOWN (50 * UMA_GUARD_MS)
-#define WAKE_BUSY (10 * UMA_GUARD_MS)
+#define WAKE_UNKNOWN (50 * UMA_MILLISECOND_NS)
+#define WAKE_BUSY (10 * UMA_MILLISECOND_NS)
 /* So much more free memory than the least is asked for, or the next request follows at once. */
 enum { ROOM_MORE = 4 };
 /* That nobody can be stopped is said when it has been so for a while: a stop that was just taken back is no such thing. */
-#define SAY_AFTER (500 * UMA_GUARD_MS)
+#define SAY_AFTER (500 * UMA_MILLISECOND_NS)
 
 bool uma_guard_act(struct uma_guard_deciding *c, enum uma_guard_action_kind kind, enum uma_guard_reason reason, int32_t pid, uint64_t start,
                    uint64_t bytes) {
@@ -147,7 +147,7 @@ static void last_resort(struct uma_guard_deciding *c) {
  * grown by it.
  */
 enum { SINK_SHARE = 4 };
-#define SINK_MOST (60 * UMA_GUARD_SECOND)
+#define SINK_MOST (60 * UMA_SECOND_NS)
 
 static void look_for_sinking(struct uma_guard_deciding *c) {
     struct uma_guard_danger *d = &c->danger;
@@ -166,7 +166,7 @@ static void look_for_sinking(struct uma_guard_deciding *c) {
 /* ---- one decision ----------------------------------------------------------------------------------------------------- */
 
 /* A level that is being learned while a tree is stopped is none that the machine keeps by itself. 30 s are what it takes (history.c). */
-#define LEARNING (30 * UMA_GUARD_SECOND)
+#define LEARNING (30 * UMA_SECOND_NS)
 
 static bool kept_by_stops(const struct uma_guard_deciding *c, int64_t level_since) {
     for (uint32_t i = 0; i < c->state->n_braked && i < UMA_GUARD_BRAKED; i++) {

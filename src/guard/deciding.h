@@ -2,10 +2,8 @@
 /* deciding.h - what the parts of one decision share: decide.c, brake.c, victim.c. Lives for one call, on its stack. */
 #pragma once
 
+#include "base/units.h"
 #include "guard/choose.h"
-
-#define UMA_GUARD_SECOND INT64_C(1000000000)
-#define UMA_GUARD_MS INT64_C(1000000)
 
 struct uma_guard_deciding {
     struct uma_guard_state *state;

@@ -2,10 +2,9 @@
 /* Whose growth explains a fall of headroom. */
 #include "guard/choose.h"
 
-#include <string.h>
+#include "base/units.h"
 
-#define SECOND INT64_C(1000000000)
-#define MS INT64_C(1000000)
+#include <string.h>
 
 /*
  * A fall is measured from the youngest table that lies so far above: the more of it there is, the less the 50 ms matter by which a table may be older than the reading. 1/512 of the memory is 240 MiB of 122 GiB, and at
@@ -58,7 +57,7 @@ static const struct uma_guard_past *before_the_fall(const struct uma_guard_state
         return best;
     /* nothing has fallen: what swap hides, or a stall. The oldest table of the last half minute shows who grew. */
     for (uint32_t i = 0; i < s->n_past && i < UMA_GUARD_PAST; i++)
-        if (s->past[i].time < view->processes_time && view->processes_time - s->past[i].time <= 30 * SECOND)
+        if (s->past[i].time < view->processes_time && view->processes_time - s->past[i].time <= 30 * UMA_SECOND_NS)
             return &s->past[i];
     return NULL;
 }

@@ -32,6 +32,7 @@ static uint64_t load(const uint64_t *word) {
     return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): it is written
 static void store(uint64_t *word, uint64_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
@@ -47,6 +48,7 @@ static bool acceptable(int fd) {
 
 static void unmap(struct uma_guard_gpu_reader *reader) {
     if (reader->shared)
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): only its const goes
         (void)munmap((void *)(uintptr_t)reader->shared, sizeof(*reader->shared));
     if (reader->fd >= 0)
         (void)close(reader->fd);

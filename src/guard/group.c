@@ -60,7 +60,7 @@ static ssize_t read_in(int folder, const char *name, char *buffer, size_t size) 
 }
 
 static int open_group(const struct uma_guard_groups *groups, const struct uma_guard_scan *scan, int32_t pid) {
-    char text[4096], path[3072], name[32]; /* a path that does not fit is left to the signals */
+    char text[4096] = "", path[3072], name[32]; /* a path that does not fit is left to the signals */
     uma_guard_process_path(name, pid, "cgroup");
     ssize_t n = read_in(scan->proc, name, text, sizeof(text));
     if (n < 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "guard/history.h"
 
+#include "base/units.h"
+
 #include <math.h>
 #include <string.h>
-
-#define SECOND INT64_C(1000000000)
 
 /*
  * Noise: on machines of 122 GiB, 107 MiB in 5 s on the mean and excursions of more than 1 GiB were recorded where nothing happened; 1/96 is 1.27 GiB there.
@@ -17,17 +17,17 @@ uint64_t uma_guard_noise(uint64_t total) {
  * A level is steady when it was kept within the noise for 30 s: longer than the loads and warm-up phases of servers pause (10 to 20 s between reading weights and taking the cache were seen), and short against the
  * hours that a server then stays there.
  */
-#define STEADY_AFTER (30 * SECOND)
+#define STEADY_AFTER (30 * UMA_SECOND_NS)
 /* From the mean of its first quarter to that of its end it rose or fell by no more than a third of the noise, 20 MB/s of 122 GiB: what moves faster has not come to a level. */
 enum { TREND_SHARE = 3 };
 /* Above the level for so long: another level. A request that ends gives some memory back for seconds, and the next takes it again. */
-#define ABOVE_MOST (10 * SECOND)
+#define ABOVE_MOST (10 * UMA_SECOND_NS)
 /* So many times the noise above it is no excursion: whoever held the memory has gone, and a fall from there is a new one. */
 enum { ABOVE_TIMES = 3 };
 /* The lists of the processors are read less often than the rest, and empty slowly (1,042 MiB were 787 MiB after 30 s): a value of two seconds ago is nearer to the truth than none. */
-#define LISTS_FRESH (2 * SECOND)
+#define LISTS_FRESH (2 * UMA_SECOND_NS)
 /* The two clocks part by more than that only in a suspend; both are read within microseconds of each other. */
-#define SLEPT (SECOND / 10)
+#define SLEPT (UMA_SECOND_NS / 10)
 
 static const struct uma_guard_reading *at(const struct uma_guard_history *h, uint32_t i) {
     return &h->ring[(h->at + 2 * UMA_GUARD_HISTORY - 1 - i) % UMA_GUARD_HISTORY];
@@ -163,7 +163,7 @@ static double per_second(uint64_t then, uint64_t now, bool known, double seconds
 }
 
 static void between(const struct uma_guard_reading *then, const struct uma_guard_reading *now, struct uma_guard_rates *r) {
-    double s = (double)r->span_ns / (double)SECOND;
+    double s = (double)r->span_ns / (double)UMA_SECOND_NS;
     uint32_t known = then->known & now->known;
     bool lists = known & UMA_GUARD_KNOWS_LISTS, stat = known & UMA_GUARD_KNOWS_VMSTAT, psi = known & UMA_GUARD_KNOWS_PRESSURE;
     double a = (double)then->available + (lists ? (double)then->per_cpu : 0),
@@ -177,8 +177,8 @@ static void between(const struct uma_guard_reading *then, const struct uma_guard
     r->swap_in = per_second(then->pswpin, now->pswpin, stat, s);
     r->swap_out = per_second(then->pswpout, now->pswpout, stat, s);
     r->refault = per_second(then->refault_file, now->refault_file, stat, s);
-    r->psi_some = per_second(then->psi_some, now->psi_some, psi, s) / (double)SECOND;
-    r->psi_full = per_second(then->psi_full, now->psi_full, psi, s) / (double)SECOND;
+    r->psi_some = per_second(then->psi_some, now->psi_some, psi, s) / (double)UMA_SECOND_NS;
+    r->psi_full = per_second(then->psi_full, now->psi_full, psi, s) / (double)UMA_SECOND_NS;
 }
 
 static void unknown(struct uma_guard_rates *r) {

@@ -2,9 +2,9 @@
 /* The table of processes as trees, and what is kept of earlier ones. */
 #include "guard/choose.h"
 
-#include <string.h>
+#include "base/units.h"
 
-#define SECOND INT64_C(1000000000)
+#include <string.h>
 
 /* What holds of a tree if it holds of one process in it, and what only if it holds of all. */
 enum {
@@ -73,7 +73,7 @@ static void add_process(const struct uma_guard_view *view, size_t n, struct uma_
     tree->gpu_known |= p->gpu_known;
     tree->gpu_new |= p->gpu > 0 && p->gpu_grown_ns == 0;
     if (p->gpu_grown_ns > 0)
-        tree->gpu_rate += (double)p->gpu_grown * (double)SECOND / (double)p->gpu_grown_ns;
+        tree->gpu_rate += (double)p->gpu_grown * (double)UMA_SECOND_NS / (double)p->gpu_grown_ns;
     if (tree->envelope < 0 && (p->flags & UMA_GUARD_DECLARED))
         tree->envelope = p->envelope;
 }
@@ -113,7 +113,7 @@ static uint32_t to_drop(const struct uma_guard_state *s, int64_t now) {
     uint32_t best = 0;
     double least = 0;
     for (uint32_t i = 1; i + 2 < s->n_past; i++) {
-        double gap = (double)(s->past[i + 1].time - s->past[i - 1].time) / ((double)(now - s->past[i].time) + (double)SECOND / 10);
+        double gap = (double)(s->past[i + 1].time - s->past[i - 1].time) / ((double)(now - s->past[i].time) + (double)UMA_SECOND_NS / 10);
         if (best == 0 || gap < least) {
             best = i;
             least = gap;

@@ -7,7 +7,7 @@
 /* Half of what it held came back: others take some of it meanwhile, and some was shared. */
 enum { RELEASED_SHARE = 2 };
 /* A driver was seen to give memory back between three and four minutes after the process was gone. So long nobody else is ended for it, unless he grows. */
-#define LATE_MOST (300 * UMA_GUARD_SECOND)
+#define LATE_MOST (300 * UMA_SECOND_NS)
 
 static void clear_victim(struct uma_guard_state *s) {
     s->victim = 0;
