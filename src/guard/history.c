@@ -86,12 +86,10 @@ static void keep(struct uma_guard_history *h, uint64_t headroom, uint64_t noise,
         forget(h);
     } else if (headroom <= h->steady + noise) {
         h->above_since = 0;
-    } else if (headroom > h->steady + ABOVE_TIMES * noise) {
+    } else if (headroom > h->steady + ABOVE_TIMES * noise || (h->above_since != 0 && time - h->above_since > ABOVE_MOST)) {
         forget(h);
     } else if (h->above_since == 0) {
         h->above_since = time;
-    } else if (time - h->above_since > ABOVE_MOST) {
-        forget(h);
     }
 }
 
@@ -111,8 +109,8 @@ static void learn(struct uma_guard_history *h, uint64_t headroom, uint64_t noise
         h->first = (uint64_t)h->mean;
     if (h->steady != 0 || time - h->level_since < STEADY_AFTER)
         return;
-    double sunk = h->mean - (double)h->first;
-    if (sunk > (double)(noise / TREND_SHARE) || -sunk > (double)(noise / TREND_SHARE)) {
+    double sunk = h->mean - (double)h->first, trend = (double)noise / TREND_SHARE;
+    if (sunk > trend || -sunk > trend) {
         level_begin(h, headroom, time); /* it is on its way somewhere */
     } else {
         h->steady = (uint64_t)h->mean;

@@ -220,7 +220,7 @@ static bool join(char *path, size_t size, const char *folder, const char *name) 
     size_t n = strlen(folder), m = strlen(name);
     if (n + m + 2 > size)
         return false;
-    memcpy(path, folder, n);
+    memcpy(path, folder, n); /* NOLINT(bugprone-not-null-terminated-result): it goes on */
     path[n] = '/';
     memcpy(path + n + 1, name, m + 1);
     return true;
