@@ -126,7 +126,8 @@ static void collapse_from_thin(struct trial *t) {
     struct program *p = &t->m.programs[t->server];
     p->gpu += headroom(t) - level;
     t->warm = 60 * SECOND;
-    p = grower(t, machine_random(&t->m) < 0.5 ? OF_GPU : OF_ANON, t->m.total / machine_between_log(&t->m, 60, 600), level * 1.5);
+    double rate = t->m.total / machine_between_log(&t->m, 60, 600); /* drawn by itself: compilers differ in the order of arguments */
+    p = grower(t, machine_random(&t->m) < 0.5 ? OF_GPU : OF_ANON, rate, level * 1.5);
     p->guilty = true;
     p->shape = STEADILY;
     t->m.swap_total = 0;    /* it would take it all */
