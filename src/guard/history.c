@@ -121,6 +121,20 @@ static void learn(struct uma_guard_history *h, uint64_t headroom, uint64_t noise
 
 /* ---- adding --------------------------------------------------------------------------------------------------- */
 
+/*
+ * A guard that begins (for the first time, or anew after it was ended) on a machine that is near the floor already takes the level that it finds for one at which the machine stands: whoever was there before the guard is not
+ * to be stopped for a login while a level is learned. A collapse that is under way falls out of it at once. More than a sixteenth of the memory, which is the largest floor
+ * by default, is no such level.
+ */
+enum { FOUND_SHARE = 16 };
+
+static void find_level(struct uma_guard_history *h, uint64_t headroom, uint64_t total, int64_t time) {
+    if (headroom > total / FOUND_SHARE)
+        return;
+    h->steady = headroom;
+    h->steady_since = time;
+}
+
 /* A reading that is not later than the one before it, or between which the machine slept. */
 static bool is_gap(const struct uma_guard_reading *before, const struct uma_guard_reading *now) {
     int64_t slept = (now->boot - before->boot) - (now->time - before->time);
@@ -131,7 +145,8 @@ void uma_guard_history_add(struct uma_guard_history *h, const struct uma_guard_r
     if (!(reading->known & UMA_GUARD_KNOWS_MEMINFO))
         return; /* a failed read is a later next one, no more: the counters and levels do not need it */
     const struct uma_guard_reading *before = uma_guard_history_get(h, 0);
-    bool backwards = before && reading->time <= before->time, gap = before && (reading->gap || is_gap(before, reading));
+    bool first = h->n == 0 && h->at == 0, backwards = before && reading->time <= before->time,
+         gap = before && (reading->gap || is_gap(before, reading));
     if (gap) { /* what was known of a level may hold no more */
         h->n = 0;
         h->level_since = 0;
@@ -151,6 +166,8 @@ void uma_guard_history_add(struct uma_guard_history *h, const struct uma_guard_r
     uint64_t headroom = uma_guard_history_headroom(h), noise = uma_guard_noise(reading->total);
     if (h->steady)
         keep(h, headroom, noise, reading->time);
+    else if (first)
+        find_level(h, headroom, reading->total, reading->time);
     learn(h, headroom, noise, reading->time);
 }
 

@@ -153,6 +153,7 @@ static uint64_t rough(uint64_t level, int i) { /* 107 MiB to each side */
 static void steady(void **state) {
     (void)state;
     int t = 0;
+    add(0, 60 * GIB); /* it is not thin when the guard begins */
     for (; t < 29; t++)
         add(1000 + t * 1000, rough(1700 * MIB, t));
     assert_int_equal(h.steady, 0);
@@ -164,6 +165,21 @@ static void steady(void **state) {
     add(1000 + t++ * 1000, 800 * MIB); /* falls out of it */
     assert_int_equal(h.steady, 0);
     assert_true(h.fell_from > 1500 * MIB);
+}
+
+/* A guard that begins on a machine that is thin: it was so before. */
+static void found(void **state) {
+    (void)state;
+    add(0, 2 * GIB);
+    assert_int_equal(h.steady, 2 * GIB);
+    add(1000, 2 * GIB - 5 * MIB);
+    assert_int_equal(h.steady, 2 * GIB);
+    add(2000, GIB / 2); /* and a collapse falls out of it */
+    assert_int_equal(h.steady, 0);
+    assert_int_equal(h.fell_from, 2 * GIB);
+    memset(&h, 0, sizeof(h));
+    add(0, 60 * GIB); /* far from any floor: learned as ever */
+    assert_int_equal(h.steady, 0);
 }
 
 /* Whoever held the memory has gone: the thin level is no excuse for the next fall. */
@@ -197,9 +213,10 @@ static void leak(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(empty, begin),  cmocka_unit_test_setup(rates, begin),     cmocka_unit_test_setup(round_ring, begin),
-        cmocka_unit_test_setup(gaps, begin),   cmocka_unit_test_setup(lists, begin),     cmocka_unit_test_setup(counters, begin),
-        cmocka_unit_test_setup(steady, begin), cmocka_unit_test_setup(rises_out, begin), cmocka_unit_test_setup(leak, begin),
+        cmocka_unit_test_setup(empty, begin),  cmocka_unit_test_setup(rates, begin), cmocka_unit_test_setup(round_ring, begin),
+        cmocka_unit_test_setup(gaps, begin),   cmocka_unit_test_setup(lists, begin), cmocka_unit_test_setup(counters, begin),
+        cmocka_unit_test_setup(steady, begin), cmocka_unit_test_setup(found, begin), cmocka_unit_test_setup(rises_out, begin),
+        cmocka_unit_test_setup(leak, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
