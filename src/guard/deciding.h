@@ -32,6 +32,8 @@ int64_t uma_guard_nanoseconds(double seconds); /* bounded */
 /* brake.c: lets go whoever may; stops whoever explains the fall. */
 void uma_guard_brake_release(struct uma_guard_deciding *c);
 void uma_guard_brake_culprits(struct uma_guard_deciding *c);
+/* Stops one who may be to blame where nobody's growth is seen; false: there is nobody, or what the last stop did is to be seen first. */
+bool uma_guard_brake_suspect(struct uma_guard_deciding *c);
 /* Lets one go because of `reason`, where it is stopped. */
 void uma_guard_brake_let_go(struct uma_guard_deciding *c, int32_t pid, uint64_t start, enum uma_guard_reason reason);
 /* Whether what came of the last stop can be seen by now. */

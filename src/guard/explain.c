@@ -142,11 +142,8 @@ static bool may_use_gpu(const struct uma_guard_tree *t) {
     return t->gpu > 0 || (t->flags & UMA_GUARD_HOLDS_GPU);
 }
 
-/*
- * How likely it is that this one takes what the driver's last answer does not show. First whom it was before (a wrong stop is taken off the count, brake.c); then who was seen to grow there at a rate like the fall's; then who has the device open and is not in that answer, or for the first time, the youngest first, because a
- * job that begins is what takes memory mostly; then who grew a little; then by size.
- */
-static double suspicion(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t, double speed) {
+double uma_guard_suspicion(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t,
+                           double speed) {
     const struct uma_guard_process *root = &view->processes[t->root];
     if (!may_use_gpu(t) || (t->flags & UMA_GUARD_EXITING))
         return 0;
@@ -162,7 +159,7 @@ static double suspicion(const struct uma_guard_state *s, const struct uma_guard_
     return 1e18 + (double)t->gpu;
 }
 
-static bool is_stopped(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t) {
+bool uma_guard_is_stopped(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t) {
     const struct uma_guard_process *root = &view->processes[t->root];
     for (uint32_t i = 0; i < s->n_braked && i < UMA_GUARD_BRAKED; i++)
         if (s->braked[i].stopped && s->braked[i].pid == root->pid && s->braked[i].start == root->start)
@@ -206,8 +203,8 @@ static void suspect_one(const struct uma_guard_state *s, const struct uma_guard_
     struct uma_guard_tree *best = NULL;
     double most = 0;
     for (size_t i = 0; i < n; i++) {
-        double value = suspicion(s, view, &trees[i], -d->rate);
-        if (value > most && !(trees[i].flags & UMA_GUARD_PROTECTED) && !is_stopped(s, view, &trees[i])) {
+        double value = uma_guard_suspicion(s, view, &trees[i], -d->rate);
+        if (value > most && !(trees[i].flags & UMA_GUARD_PROTECTED) && !uma_guard_is_stopped(s, view, &trees[i])) {
             most = value;
             best = &trees[i];
         }

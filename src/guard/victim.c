@@ -4,6 +4,8 @@
 
 /* Whoever hears SIGTERM needs seconds to end: with less than one left it is of no use. */
 #define TERM_LEAST 1.0
+/* Twice what a stop takes to show (brake.c), so that one who may be to blame is stopped first. */
+#define SUSPECT_LEAST 0.3
 /* Half of what it held came back: others take some of it meanwhile, and some was shared. */
 enum { RELEASED_SHARE = 2 };
 /* A driver was seen to give memory back between three and four minutes after the process was gone. So long nobody else is ended for it, unless he grows. */
@@ -166,6 +168,16 @@ static uint64_t what_should_come_back(const struct uma_guard_deciding *c, const 
     return bytes;
 }
 
+/* It was measured to grow, or the fall was over when it was stopped. */
+static bool is_known(const struct uma_guard_deciding *c, const struct uma_guard_tree *tree, const struct uma_guard_process *root) {
+    for (uint32_t i = 0; i < c->state->n_braked; i++) {
+        const struct uma_guard_braked *b = &c->state->braked[i];
+        if (b->pid == root->pid && b->start == root->start && (b->confirmed || (b->stopped && !b->guessed)))
+            return true;
+    }
+    return tree->culprit && !c->fall.guess;
+}
+
 void uma_guard_victim_begin(struct uma_guard_deciding *c) {
     struct uma_guard_state *s = c->state;
     enum uma_guard_reason reason = is_due(c);
@@ -178,6 +190,8 @@ void uma_guard_victim_begin(struct uma_guard_deciding *c) {
         return;
     const struct uma_guard_tree *tree = &c->trees[index];
     const struct uma_guard_process *root = &c->view->processes[tree->root];
+    if (reason == UMA_GUARD_BELOW_HARD_FLOOR && c->danger.to_zero > SUSPECT_LEAST && !is_known(c, tree, root) && uma_guard_brake_suspect(c))
+        return;
     clear_victim(s);
     s->victim = root->pid;
     s->victim_start = root->start;

@@ -188,6 +188,10 @@ static uint64_t seed_of(uint64_t seed, size_t kind, unsigned i) {
     return seed * 1000003 + kind * UINT64_C(1000000007) + i * UINT64_C(7919) + 1;
 }
 
+static unsigned wrong_of(const struct sum *s) {
+    return s->missed + s->froze + s->innocent_stopped + s->innocent_ended + s->false_stop + s->false_end;
+}
+
 static struct sum try_kind(size_t kind, unsigned n, uint64_t seed) {
     static struct run r;
     struct sum s = { .lowest = INFINITY };
@@ -229,20 +233,46 @@ static int one(const char *name, uint64_t seed) {
     return 2;
 }
 
+/* Machines that a decision before this one was wrong about. */
+static const struct {
+    const char *kind, *what;
+    uint64_t seed;
+} once_wrong[] = {
+    { "collapse-from-thin", "nobody was seen to grow, and the large server was ended for its size", UINT64_C(5099095361) },
+};
+
+static int test_once_wrong(void) {
+    int bad = 0;
+    for (size_t i = 0; i < sizeof(once_wrong) / sizeof(once_wrong[0]); i++) {
+        struct sum s = { 0 };
+        for (size_t k = 0; k < n_kinds; k++)
+            if (strcmp(kinds[k].name, once_wrong[i].kind) == 0) {
+                static struct run r;
+                memset(&r, 0, sizeof(r));
+                run(&r, &kinds[k], once_wrong[i].seed);
+                add(&s, &r.v, once_wrong[i].seed);
+            }
+        bool wrong = s.n != 1 || wrong_of(&s);
+        (void)printf("%sok %zu %s: %s\n", wrong ? "not " : "", n_kinds + i + 1, once_wrong[i].kind, once_wrong[i].what);
+        bad += wrong;
+    }
+    return bad;
+}
+
 static int test(void) {
     enum { EACH = 12 };
     int bad = 0;
-    (void)printf("1..%zu\n", n_kinds);
+    (void)printf("1..%zu\n", n_kinds + sizeof(once_wrong) / sizeof(once_wrong[0]));
     for (size_t k = 0; k < n_kinds; k++) {
         struct sum s = try_kind(k, EACH, 1);
-        unsigned wrong = s.missed + s.froze + s.innocent_stopped + s.innocent_ended + s.false_stop + s.false_end;
+        unsigned wrong = wrong_of(&s);
         (void)printf(
             "%sok %zu %s: %s (%d machines: missed %u, froze %u, innocent stopped %u, ended %u, false stop %u, end %u; first seed %llu)\n",
             wrong ? "not " : "", k + 1, kinds[k].name, kinds[k].words, EACH, s.missed, s.froze, s.innocent_stopped, s.innocent_ended,
             s.false_stop, s.false_end, (unsigned long long)s.first_bad);
         bad += wrong > 0;
     }
-    return bad > 0;
+    return bad + test_once_wrong() > 0;
 }
 
 int main(int argc, char **argv) {
