@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * standard_files.h - standard input, output and error of a program that may be started without them. Called first of all by each program of ours that opens files.
+ */
 #pragma once
 
 /*
