@@ -57,6 +57,7 @@ static void a_question_is_answered(void **state) {
     struct uma_guard_question question;
     char text[256], large[1000] = { 0 };
     (void)state;
+    SKIP_UNDER_EMULATION(); /* an emulator hands on descriptors whether there is room for them or not */
     int fd = uma_guard_control_open(path);
     assert_true(fd >= 0);
     struct stat info;
