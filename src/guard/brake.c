@@ -236,21 +236,12 @@ void uma_guard_brake_culprits(struct uma_guard_deciding *c) {
 
 /* Nobody's growth explains the fall. One who may be it is stopped, the likeliest first, before anybody is ended for his size alone. */
 bool uma_guard_brake_suspect(struct uma_guard_deciding *c) {
-    const struct uma_guard_tree *best = NULL;
-    double most = 0;
     if (!c->policy->brake || !may_guess(c))
         return false;
-    for (size_t i = 0; i < c->n; i++) {
-        const struct uma_guard_tree *t = &c->trees[i];
-        double value = uma_guard_suspicion(c->state, c->view, t, -c->danger.rate);
-        if (value > most && !(t->flags & (UMA_GUARD_PROTECTED | UMA_GUARD_NO_BRAKE)) && !uma_guard_is_stopped(c->state, c->view, t)) {
-            most = value;
-            best = t;
-        }
-    }
+    int best = uma_guard_most_suspect(c->state, c->view, c->trees, c->n, -c->danger.rate, UMA_GUARD_PROTECTED | UMA_GUARD_NO_BRAKE);
     uint32_t before = c->decision->n;
     c->fall.guess = true;
-    if (best)
-        brake(c, best);
+    if (best >= 0)
+        brake(c, &c->trees[best]);
     return c->decision->n > before;
 }

@@ -59,10 +59,6 @@ static inline uint64_t uma_guard_tree_held(const struct uma_guard_tree *tree) {
     return tree->gpu + tree->anon + tree->shmem + tree->swap;
 }
 
-/*
- * How likely it is that this one takes what the driver's last answer does not show; 0: it cannot be. `speed`: bytes per second of the fall. First whom it was before (a wrong stop is taken off the count, brake.c); then who was seen to grow there at a rate like the fall's; then who has the device open and is not in that answer, or for the first time, the youngest first, because a
- * job that begins is what takes memory mostly; then who grew a little; then by size.
- */
-double uma_guard_suspicion(const struct uma_guard_state *state, const struct uma_guard_view *view, const struct uma_guard_tree *tree,
-                           double speed);
-bool uma_guard_is_stopped(const struct uma_guard_state *state, const struct uma_guard_view *view, const struct uma_guard_tree *tree);
+/* Index of the tree that most likely takes what the driver's last answer does not show, and that neither stands nor has one of the flags in `spared`; -1: none. `speed`: bytes per second of the fall. */
+int uma_guard_most_suspect(const struct uma_guard_state *state, const struct uma_guard_view *view, const struct uma_guard_tree *trees,
+                           size_t n, double speed, uint32_t spared);

@@ -142,8 +142,11 @@ static bool may_use_gpu(const struct uma_guard_tree *t) {
     return t->gpu > 0 || (t->flags & UMA_GUARD_HOLDS_GPU);
 }
 
-double uma_guard_suspicion(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t,
-                           double speed) {
+/*
+ * How likely it is that this one takes what the driver's last answer does not show. First whom it was before (a wrong stop is taken off the count, brake.c); then who was seen to grow there at a rate like the fall's; then who has the device open and is not in that answer, or for the first time, the youngest first, because a
+ * job that begins is what takes memory mostly; then who grew a little; then by size.
+ */
+static double suspicion(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t, double speed) {
     const struct uma_guard_process *root = &view->processes[t->root];
     if (!may_use_gpu(t) || (t->flags & UMA_GUARD_EXITING))
         return 0;
@@ -159,7 +162,7 @@ double uma_guard_suspicion(const struct uma_guard_state *s, const struct uma_gua
     return 1e18 + (double)t->gpu;
 }
 
-bool uma_guard_is_stopped(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t) {
+static bool is_stopped(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *t) {
     const struct uma_guard_process *root = &view->processes[t->root];
     for (uint32_t i = 0; i < s->n_braked && i < UMA_GUARD_BRAKED; i++)
         if (s->braked[i].stopped && s->braked[i].pid == root->pid && s->braked[i].start == root->start)
@@ -198,20 +201,26 @@ static bool may_be_the_drivers(const struct uma_guard_danger *d, const struct um
     return d->since_answer >= (fall->other - fall->on_gpu) / UNEXPLAINED_SHARE;
 }
 
-static void suspect_one(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_danger *d,
-                        struct uma_guard_tree *trees, size_t n, struct uma_guard_fall *fall) {
-    struct uma_guard_tree *best = NULL;
+int uma_guard_most_suspect(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_tree *trees, size_t n,
+                           double speed, uint32_t spared) {
+    int best = -1;
     double most = 0;
     for (size_t i = 0; i < n; i++) {
-        double value = uma_guard_suspicion(s, view, &trees[i], -d->rate);
-        if (value > most && !(trees[i].flags & UMA_GUARD_PROTECTED) && !uma_guard_is_stopped(s, view, &trees[i])) {
+        double value = suspicion(s, view, &trees[i], speed);
+        if (value > most && !(trees[i].flags & spared) && !is_stopped(s, view, &trees[i])) {
             most = value;
-            best = &trees[i];
+            best = (int)i;
         }
     }
-    fall->guess = best != NULL;
-    if (best)
-        best->culprit = true;
+    return best;
+}
+
+static void suspect_one(const struct uma_guard_state *s, const struct uma_guard_view *view, const struct uma_guard_danger *d,
+                        struct uma_guard_tree *trees, size_t n, struct uma_guard_fall *fall) {
+    int best = uma_guard_most_suspect(s, view, trees, n, -d->rate, UMA_GUARD_PROTECTED);
+    fall->guess = best >= 0;
+    if (best >= 0)
+        trees[best].culprit = true;
 }
 
 /* ---- what was declared -------------------------------------------------------------------------------------------- */
