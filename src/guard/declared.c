@@ -86,7 +86,7 @@ bool uma_guard_register_name(const char *name, size_t length, uint32_t *ret_uid)
     const char *end = name + length, *digits = name + prefix;
     uint64_t uid;
     if (length <= prefix || memcmp(name, UMA_RESERVATIONS_NAME, prefix) != 0 || (*digits == '0' && length > prefix + 1) ||
-        uma_guard_number(digits, end, &uid) != end || uid > UINT32_MAX)
+        uma_parse_u64(digits, end, &uid) != end || uid > UINT32_MAX)
         return false;
     *ret_uid = (uint32_t)uid;
     return true;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/units.h"
 #include "guard/scan.h"
 
 #include <sys/syscall.h>
@@ -37,7 +38,7 @@ static inline const struct uma_guard_entry *uma_guard_entry_next(const char *buf
 static inline int32_t uma_guard_entry_pid(const struct uma_guard_entry *entry) {
     uint64_t pid;
     const char *end = entry->name + strlen(entry->name);
-    return *entry->name != '0' && uma_guard_number(entry->name, end, &pid) == end && pid <= INT32_MAX ? (int32_t)pid : 0;
+    return *entry->name != '0' && uma_parse_u64(entry->name, end, &pid) == end && pid <= INT32_MAX ? (int32_t)pid : 0;
 }
 
 /* "PID/NAME", below /proc: of the few names that are asked for, none is longer than "cmdline". */

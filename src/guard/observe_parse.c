@@ -3,6 +3,7 @@
 #include "guard/observe.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "guard/scan.h"
 
 static bool is(const char *line, size_t length, const char *key) {
@@ -48,7 +49,7 @@ static void meminfo_line(const char *line, const char *end, uint64_t value[MEMIN
         if (!is(line, (size_t)(colon - line), meminfo_key[i]) || (*found & 1u << i))
             continue;
         uint64_t kib;
-        const char *after = uma_guard_number(uma_guard_skip_blanks(colon + 1, end), end, &kib);
+        const char *after = uma_parse_u64(uma_guard_skip_blanks(colon + 1, end), end, &kib);
         after = after ? uma_guard_skip_blanks(after, end) : NULL;
         if (!after || !begins(after, (size_t)(end - after), "kB") || kib > UINT64_MAX / 1024)
             return;
@@ -122,7 +123,7 @@ static void vmstat_line(const char *line, const char *end, uint64_t value[VMSTAT
         if (!is(line, length, vmstat_key[i]) && !(i == ALLOCSTALL && begins(line, length, "allocstall_")))
             continue;
         uint64_t number;
-        const char *after = uma_guard_number(space + 1, end, &number);
+        const char *after = uma_parse_u64(space + 1, end, &number);
         if (after == end) {
             value[i] = i == ALLOCSTALL ? uma_guard_add(value[i], number) : number;
             *found |= 1u << i;
@@ -158,7 +159,7 @@ bool uma_guard_vmstat_parse(const char *text, size_t n, struct uma_guard_reading
 static bool pressure_total(const char *line, const char *end, uint64_t *ret_ns) {
     const char *total = memmem(line, (size_t)(end - line), " total=", 7);
     uint64_t us = 0;
-    if (!total || uma_guard_number(total + 7, end, &us) != end)
+    if (!total || uma_parse_u64(total + 7, end, &us) != end)
         return false;
     *ret_ns = uma_guard_times(us, 1000);
     return true;
@@ -194,7 +195,7 @@ bool uma_guard_zoneinfo_parse(const char *text, size_t n, uint64_t page_size, st
         uint64_t count;
         if (!begins(key, (size_t)(line_end - key), "count:"))
             continue;
-        if (uma_guard_number(uma_guard_skip_blanks(key + 6, line_end), line_end, &count) != line_end)
+        if (uma_parse_u64(uma_guard_skip_blanks(key + 6, line_end), line_end, &count) != line_end)
             return false;
         pages = uma_guard_add(pages, count);
         any = true;
@@ -219,7 +220,7 @@ static bool buddyinfo_line(const char *line, const char *end, uint64_t blocks[UM
     unsigned order = 0;
     for (at = uma_guard_skip_blanks(at, end); at < end; at = uma_guard_skip_blanks(at, end), order++) {
         uint64_t count;
-        at = uma_guard_number(at, end, &count);
+        at = uma_parse_u64(at, end, &count);
         if (!at || (at < end && *at != ' ') || order >= UMA_GUARD_ORDERS + 16)
             return false;
         unsigned into = MIN_OF(order, (unsigned)UMA_GUARD_ORDERS - 1);

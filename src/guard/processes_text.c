@@ -2,6 +2,7 @@
 #include "guard/processes_text.h"
 
 #include "base/cleanup.h"
+#include "base/units.h"
 #include "guard/scan.h"
 
 /* ---- stat --------------------------------------------------------------------------------------------------------- */
@@ -21,7 +22,7 @@ static bool stat_numbers(const char *at, const char *end, uint64_t field[RESIDEN
             continue;
         }
         bool negative = at < end && *at == '-';
-        at = uma_guard_number(at + negative, end, &field[i]);
+        at = uma_parse_u64(at + negative, end, &field[i]);
         if (!at)
             return false;
         if (negative)
@@ -34,7 +35,7 @@ bool uma_guard_stat_parse(const char *text, size_t n, struct uma_guard_stat *ret
     const char *end = text + n;
     uint64_t pid, field[RESIDENT + 1] = { 0 };
     char state = '?';
-    const char *at = uma_guard_number(text, end, &pid);
+    const char *at = uma_parse_u64(text, end, &pid);
     if (!at || pid > INT32_MAX || end - at < 2 || at[0] != ' ' || at[1] != '(')
         return false;
     /* the name may hold ") Z 1": only what follows the last bracket is numbers alone */
@@ -69,7 +70,7 @@ static const char *after_key(const char *line, const char *end, const char *key)
 /* "   123 kB". Nothing of it counts where one is not understood. */
 static bool kilobytes(const char *at, const char *end, uint64_t *ret_bytes) {
     uint64_t kib;
-    at = uma_guard_number(at, end, &kib);
+    at = uma_parse_u64(at, end, &kib);
     at = at ? uma_guard_skip_blanks(at, end) : NULL;
     if (!at || end - at < 2 || memcmp(at, "kB", 2) != 0 || kib > UINT64_MAX / 1024)
         return false;
@@ -80,8 +81,8 @@ static bool kilobytes(const char *at, const char *end, uint64_t *ret_bytes) {
 /* "Uid:	real	effective	saved	file system" */
 static bool effective(const char *at, const char *end, uint32_t *ret_uid) {
     uint64_t uid;
-    at = uma_guard_number(at, end, &uid);
-    at = at ? uma_guard_number(uma_guard_skip_blanks(at, end), end, &uid) : NULL;
+    at = uma_parse_u64(at, end, &uid);
+    at = at ? uma_parse_u64(uma_guard_skip_blanks(at, end), end, &uid) : NULL;
     if (!at || uid > UINT32_MAX)
         return false;
     *ret_uid = (uint32_t)uid;

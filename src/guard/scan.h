@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* scan.h - the little that the guard's parsers share: numbers, blanks and lines of a text that ends where it ends, not at a NUL. Pure; nothing is read at or after `end`. */
+/* scan.h - the little that the guard's parsers share beside base/units.h's numbers: blanks and lines of a text that ends where it ends, not at a NUL. Pure; nothing is read at or after `end`. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,19 +11,6 @@
 static inline const char *uma_guard_skip_blanks(const char *at, const char *end) {
     while (at < end && (*at == ' ' || *at == '\t'))
         at++;
-    return at;
-}
-
-/* Decimal digits; what is after them. NULL: none, or more than 64 bits hold. */
-static inline const char *uma_guard_number(const char *at, const char *end, uint64_t *ret_value) {
-    const char *first = at;
-    uint64_t value = 0;
-    for (; at < end && *at >= '0' && *at <= '9'; at++)
-        if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
-            return NULL;
-    if (at == first)
-        return NULL;
-    *ret_value = value;
     return at;
 }
 
