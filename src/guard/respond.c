@@ -85,50 +85,61 @@ static const char *told(const struct uma_guard_action *action, bool dry_run, boo
     return (size_t)action->kind < ELEMENTS(words) ? words[action->kind][failed ? 2 : dry_run] : "?";
 }
 
+/* "stopped 'python3' (pid 7, 2 processes, 3.2 GiB)", "asked for room: 4 GiB" */
+static void line_of_action(struct uma_guard_line *line, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
+                           const struct uma_guard_acted *acted, bool dry_run) {
+    uma_guard_line_text(line, told(action, dry_run, acted->result < 0));
+    if (action->pid != 0) {
+        uma_guard_line_name(line, who->name, sizeof(who->name));
+        uma_guard_line_text(line, " (pid ");
+        uma_guard_line_number(line, action->pid);
+        if (acted->n > 1) {
+            uma_guard_line_text(line, ", ");
+            uma_guard_line_unsigned(line, acted->n);
+            uma_guard_line_text(line, " processes");
+        }
+        if (action->bytes > 0) {
+            uma_guard_line_text(line, ", ");
+            uma_guard_line_bytes(line, action->bytes);
+        }
+        uma_guard_line_text(line, acted->by_group ? ", by its control group)" : ")");
+    } else if (action->kind == UMA_GUARD_ROOM) {
+        uma_guard_line_text(line, ": ");
+        uma_guard_line_bytes(line, action->bytes);
+    }
+    uma_guard_line_error(line, acted->result);
+}
+
+/* "; below the floor and falling; headroom 1 GiB, floor 2 GiB, falling 300 MiB/s; after 6 ms" */
+static void line_of_reason(struct uma_guard_line *line, const struct uma_guard_action *action, const struct uma_guard_evidence *evidence,
+                           const struct uma_guard_acted *acted, int64_t looked) {
+    uma_guard_line_text(line, "; ");
+    uma_guard_line_text(line, uma_guard_reason_word(action->reason));
+    uma_guard_line_text(line, "; headroom ");
+    uma_guard_line_bytes(line, evidence->headroom);
+    uma_guard_line_text(line, ", floor ");
+    uma_guard_line_bytes(line, evidence->floor);
+    if (isfinite(evidence->rate)) {
+        uma_guard_line_text(line, evidence->rate < 0 ? ", falling " : ", rising ");
+        uma_guard_line_bytes(line, (uint64_t)fmin(fabs(evidence->rate), 1e15));
+        uma_guard_line_text(line, "/s");
+    }
+    uma_guard_line_text(line, "; after ");
+    uma_guard_line_time(line, acted->at - looked);
+    if (acted->left > 0) {
+        uma_guard_line_text(line, "; still in the kernel: ");
+        uma_guard_line_unsigned(line, acted->left);
+    }
+}
+
 static void log_action(const struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
                        const struct uma_guard_acted *acted, int64_t looked) {
     struct uma_guard_line line;
     enum uma_guard_level level = action->kind == UMA_GUARD_ROOM || action->kind == UMA_GUARD_RELEASE ? UMA_GUARD_NOTICE : UMA_GUARD_WARNING;
     uma_guard_line_begin(&line, level);
     size_t prefix = line.length;
-    uma_guard_line_text(&line, told(action, loop->dry_run, acted->result < 0));
-    if (action->pid != 0) {
-        uma_guard_line_name(&line, who->name, sizeof(who->name));
-        uma_guard_line_text(&line, " (pid ");
-        uma_guard_line_number(&line, action->pid);
-        if (acted->n > 1) {
-            uma_guard_line_text(&line, ", ");
-            uma_guard_line_unsigned(&line, acted->n);
-            uma_guard_line_text(&line, " processes");
-        }
-        if (action->bytes > 0) {
-            uma_guard_line_text(&line, ", ");
-            uma_guard_line_bytes(&line, action->bytes);
-        }
-        uma_guard_line_text(&line, acted->by_group ? ", by its control group)" : ")");
-    } else if (action->kind == UMA_GUARD_ROOM) {
-        uma_guard_line_text(&line, ": ");
-        uma_guard_line_bytes(&line, action->bytes);
-    }
-    uma_guard_line_error(&line, acted->result);
-    uma_guard_line_text(&line, "; ");
-    uma_guard_line_text(&line, uma_guard_reason_word(action->reason));
-    uma_guard_line_text(&line, "; headroom ");
-    uma_guard_line_bytes(&line, loop->decision.evidence.headroom);
-    uma_guard_line_text(&line, ", floor ");
-    uma_guard_line_bytes(&line, loop->decision.evidence.floor);
-    if (isfinite(loop->decision.evidence.rate)) {
-        double rate = loop->decision.evidence.rate;
-        uma_guard_line_text(&line, rate < 0 ? ", falling " : ", rising ");
-        uma_guard_line_bytes(&line, (uint64_t)fmin(fabs(rate), 1e15));
-        uma_guard_line_text(&line, "/s");
-    }
-    uma_guard_line_text(&line, "; after ");
-    uma_guard_line_time(&line, acted->at - looked);
-    if (acted->left > 0) {
-        uma_guard_line_text(&line, "; still in the kernel: ");
-        uma_guard_line_unsigned(&line, acted->left);
-    }
+    line_of_action(&line, action, who, acted, loop->dry_run);
+    line_of_reason(&line, action, &loop->decision.evidence, acted, looked);
     /* the same words in an entry with fields, where there is a journal; then the line would come twice */
     line.text[line.length] = '\0';
     const struct uma_guard_journal_entry entry = { .message = line.text + prefix,
