@@ -55,6 +55,6 @@ void uma_guard_get_reading(struct uma_guard_from *from, struct uma_guard_reading
 
 void uma_guard_put_process(struct uma_guard_into *into, const struct uma_guard_process *process);
 /* `n`: processes of its table, which `tree` is one of. */
-void uma_guard_get_process(struct uma_guard_from *from, size_t n, struct uma_guard_process *ret_process);
+void uma_guard_get_process(struct uma_guard_from *from, size_t n, struct uma_guard_process *p);
 void uma_guard_put_envelope(struct uma_guard_into *into, const struct uma_guard_envelope *envelope);
-void uma_guard_get_envelope(struct uma_guard_from *from, struct uma_guard_envelope *ret_envelope);
+void uma_guard_get_envelope(struct uma_guard_from *from, struct uma_guard_envelope *e);

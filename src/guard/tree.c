@@ -7,16 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 int uma_guard_scan_open(struct uma_guard_scan *scan, const char *prefix) {
     char path[512];
-    size_t n = strlen(prefix);
     scan->proc = -1;
-    if (n + sizeof("/proc") > sizeof(path))
+    int n = snprintf(path, sizeof(path), "%s/proc", prefix);
+    if (n < 0 || (size_t)n >= sizeof(path))
         return -ENAMETOOLONG;
-    memcpy(path, prefix, n);
-    memcpy(path + n, "/proc", sizeof("/proc"));
     scan->proc = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return scan->proc < 0 ? -errno : 0;
 }
@@ -90,7 +89,7 @@ int uma_guard_scan_take(struct uma_guard_scan *scan) {
         if (n <= 0)
             return n < 0 ? -errno : 0;
         for (const struct uma_guard_entry *entry; (entry = uma_guard_entry_next(buffer, n, &at));) {
-            struct uma_guard_seen seen;
+            struct uma_guard_seen seen = { 0 };
             int32_t pid = uma_guard_entry_pid(entry);
             if (pid > 0 && uma_guard_scan_one(scan, pid, &seen) == 0)
                 add(scan, &seen);

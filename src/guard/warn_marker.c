@@ -120,7 +120,7 @@ static ssize_t read_of(int32_t pid, const char *what, char *buffer, size_t size)
 }
 
 bool uma_guard_signal_awaited_by(int32_t pid, int signo) {
-    char status[STATUS_TEXT];
+    char status[STATUS_TEXT] = "";
     ssize_t n = read_of(pid, "status", status, sizeof(status));
     return n > 0 && uma_guard_signal_awaited(status, (size_t)n, signo);
 }
