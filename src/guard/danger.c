@@ -46,9 +46,11 @@ enum { CACHE_TIMES = 2 };
 /* How fast memory can go: the whole of it in 6 s (20 GB/s on 128 GB; faster was not seen: the driver clears what it takes). So that no more than an eighth of what is left goes between two looks. */
 #define WHOLE_SECONDS 6.0
 #define LOOK_SHARE 8.0
-#define WAKE_LEAST (10 * UMA_MILLISECOND_NS)  /* less is below the 2 to 15 ms that a table of processes takes */
-#define WAKE_MOST UMA_SECOND_NS               /* the watchdog, the helper and the clock want no more */
-#define WAKE_STEADY (20 * UMA_MILLISECOND_NS) /* where the machine stands near its line for hours: 50 looks a second are 0.05 % of a core */
+#define WAKE_LEAST (10 * UMA_MILLISECOND_NS) /* less is below the 2 to 15 ms that a table of processes takes */
+#define WAKE_MOST UMA_SECOND_NS              /* the watchdog, the helper and the clock want no more */
+#define WAKE_STILL                                                                                                                         \
+    (20 *                                                                                                                                  \
+     UMA_MILLISECOND_NS) /* near the line while nothing falls, or a tree stands stopped: 20 GB/s are 0.4 GB in it, a tenth of the floor; where it stands for hours, 0.05 % of a core */
 
 /* ---- movement ------------------------------------------------------------------------------------------------- */
 
@@ -218,7 +220,7 @@ int64_t uma_guard_danger_wake(const struct uma_guard_danger *d, uint64_t total) 
     if (d->falling && -d->rate > worst)
         worst = -d->rate;
     double left = d->headroom > d->line ? (double)(d->headroom - d->line) : 0, seconds = worst > 0 ? left / worst / LOOK_SHARE : 0;
-    int64_t least = (d->signals & UMA_GUARD_SIGNAL_STEADY) && !d->falling && !d->danger ? WAKE_STEADY : WAKE_LEAST;
+    int64_t least = d->falling || d->danger ? WAKE_LEAST : WAKE_STILL;
     int64_t wake = seconds >= 1 ? WAKE_MOST : (int64_t)(seconds * (double)UMA_SECOND_NS);
     return wake < least ? least : wake;
 }

@@ -24,7 +24,8 @@ enum { NEAR_FLOORS = 3, NEAR_HORIZONS = 6 };
 
 /* A reading that failed is tried again soon: meanwhile nothing is known. */
 #define WAKE_UNKNOWN (50 * UMA_MILLISECOND_NS)
-#define WAKE_BUSY (10 * UMA_MILLISECOND_NS)
+#define WAKE_BUSY (10 * UMA_MILLISECOND_NS)    /* in danger */
+#define WAKE_STOPPED (20 * UMA_MILLISECOND_NS) /* while somebody stands stopped or is being ended, and nothing falls */
 /* So much more free memory than the least is asked for, or the next request follows at once. */
 enum { ROOM_MORE = 4 };
 /* That nobody can be stopped is said when it has been so for a while: a stop that was just taken back is no such thing. */
@@ -165,14 +166,14 @@ static void look_for_sinking(struct uma_guard_deciding *c) {
 
 /* ---- one decision ----------------------------------------------------------------------------------------------------- */
 
-/* A level that is being learned while a tree is stopped is none that the machine keeps by itself. 30 s are what it takes (history.c). */
+/* A level that is being learned while a tree is stopped is none that the machine keeps by itself, until it has kept it for as long with nobody stopped. 30 s are what it takes (history.c). */
 #define LEARNING (30 * UMA_SECOND_NS)
 
 static bool kept_by_stops(const struct uma_guard_deciding *c, int64_t level_since) {
     for (uint32_t i = 0; i < c->state->n_braked && i < UMA_GUARD_BRAKED; i++) {
         const struct uma_guard_braked *b = &c->state->braked[i];
         int64_t until = b->stopped ? c->now : b->released;
-        if (b->first < level_since + LEARNING && until > level_since)
+        if (b->first < level_since + LEARNING && until > level_since && c->now - until < LEARNING)
             return true;
     }
     return false;
@@ -224,10 +225,11 @@ static void fill_evidence(struct uma_guard_deciding *c) {
 
 static int64_t wake(const struct uma_guard_deciding *c) {
     int64_t ns = uma_guard_danger_wake(&c->danger, c->view->now->total);
-    bool busy = c->danger.danger || somebody_stopped(c->state) || c->state->victim;
+    bool busy = c->danger.danger || c->danger.falling;
+    int64_t most = busy ? WAKE_BUSY : WAKE_STOPPED;
     if (c->decision->want_processes && c->danger.danger && c->now - c->state->danger_since <= TABLE_WAIT)
         return 0;
-    return busy && ns > WAKE_BUSY ? WAKE_BUSY : ns;
+    return (c->danger.danger || somebody_stopped(c->state) || c->state->victim) && ns > most ? most : ns;
 }
 
 static void decide_blind(struct uma_guard_deciding *c) { /* nothing is known now, but a stop has its end */

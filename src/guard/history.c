@@ -20,8 +20,6 @@ uint64_t uma_guard_noise(uint64_t total) {
 #define STEADY_AFTER (30 * UMA_SECOND_NS)
 /* From the mean of its first quarter to that of its end it rose or fell by no more than a third of the noise, 20 MB/s of 122 GiB: what moves faster has not come to a level. */
 enum { TREND_SHARE = 3 };
-/* Above the level for so long: another level. A request that ends gives some memory back for seconds, and the next takes it again. */
-#define ABOVE_MOST (10 * UMA_SECOND_NS)
 /* So many times the noise above it is no excursion: whoever held the memory has gone, and a fall from there is a new one. */
 enum { ABOVE_TIMES = 3 };
 /* The lists of the processors are read less often than the rest, and empty slowly (1,042 MiB were 787 MiB after 30 s): a value of two seconds ago is nearer to the truth than none. */
@@ -86,10 +84,11 @@ static void keep(struct uma_guard_history *h, uint64_t headroom, uint64_t noise,
         forget(h);
     } else if (headroom <= h->steady + noise) {
         h->above_since = 0;
-    } else if (headroom > h->steady + ABOVE_TIMES * noise || (h->above_since != 0 && time - h->above_since > ABOVE_MOST)) {
+    } else if (headroom > h->steady + ABOVE_TIMES * noise) {
         forget(h);
     } else if (h->above_since == 0) {
         h->above_since = time;
+        h->level_since = 0; /* a higher one is learned from here on; until then it may come back to this one */
     }
 }
 
@@ -107,7 +106,8 @@ static void learn(struct uma_guard_history *h, uint64_t headroom, uint64_t noise
     h->mean += ((double)headroom - h->mean) / h->level_n;
     if (time - h->level_since < STEADY_AFTER / 4)
         h->first = (uint64_t)h->mean;
-    if (h->steady != 0 || time - h->level_since < STEADY_AFTER)
+    bool stays = h->steady != 0 && h->above_since == 0;
+    if (stays || time - h->level_since < STEADY_AFTER)
         return;
     double sunk = h->mean - (double)h->first, trend = (double)noise / TREND_SHARE;
     if (sunk > trend || -sunk > trend) {
@@ -115,6 +115,7 @@ static void learn(struct uma_guard_history *h, uint64_t headroom, uint64_t noise
     } else {
         h->steady = (uint64_t)h->mean;
         h->steady_since = h->level_since;
+        h->above_since = 0;
         h->fell_from = 0;
     }
 }
