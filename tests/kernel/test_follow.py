@@ -23,7 +23,7 @@ UMACTL, JOB, REFUSE, LOADER = (os.environ[name] for name in ("UMACTL", "UMA_FOLL
 MIB = 1 << 20
 SIZE, WINDOW = 256 * MIB, 32 * MIB
 READAHEAD = 8 * MIB  # the largest of the disks that were tried
-LAG = 2 if os.environ.get("UMA_SANITIZED") else 1  # windows: the job is over when a sanitized follower, some three times slower, has still that much before it
+LEFT = 2  # windows: the one that is kept, and what was read since the last look; out of order also what was read ahead of the last jumps (28 to 58 MiB were seen)
 # The window is an eighth of the file. What is read between two looks and what the kernel reads ahead comes on top.
 PEAK = 1.3
 # Out of order the kernel reads ahead of every jump, 8 MiB here for 2 MiB that are copied: unread parts are in memory, and are not evicted.
@@ -279,8 +279,8 @@ def test_tensors_once(how, order, second=False):
     ratio = report["peak"] / SIZE
     print(f"# peak {ratio:.2f} of the file, read again {report['evicted_again_bytes'] / MIB:.1f} MiB")
     assert ratio <= PEAK_BY_COUNT, f"the peak is {ratio:.2f} of the file: {report}"
-    # the loader ends half a second after its last tensor: what it read since the last look, and what was read ahead, is within the window and a readahead
-    assert cached(Loaded.tensors) <= LAG * WINDOW + READAHEAD, f"{cached(Loaded.tensors)} bytes are left in the page cache"
+    # the loader ends half a second after its last tensor
+    assert cached(Loaded.tensors) <= LEFT * WINDOW + READAHEAD, f"{cached(Loaded.tensors)} bytes are left in the page cache"
 
 
 def test_file_in_memory():
