@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* A stop is signalled within 5 ms and its effect is in the readings after 30: what was read before says nothing about it. */
+/* A stop (and an end) is signalled within 5 ms and its effect is in the readings after 30: what was read before says nothing about it. */
 #define AFTER_STOP (30 * UMA_MILLISECOND_NS)
 
 /*
@@ -182,8 +182,10 @@ static bool kept_by_stops(const struct uma_guard_deciding *c, int64_t level_sinc
 static void assess(struct uma_guard_deciding *c) {
     const struct uma_guard_history *h = c->history;
     struct uma_guard_stops stops = { .steady = h->steady, .fell_from = h->fell_from };
-    if (c->state->brake_last != 0 && c->state->brake_last <= c->now)
-        stops.since = c->state->brake_last + AFTER_STOP;
+    const int64_t ours[] = { c->state->brake_last, c->state->terminated, c->state->killed };
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        if (ours[i] != 0 && ours[i] <= c->now && ours[i] + AFTER_STOP > stops.since)
+            stops.since = ours[i] + AFTER_STOP;
     if (stops.steady && kept_by_stops(c, h->steady_since))
         stops.steady = 0;
     if (stops.fell_from && kept_by_stops(c, h->fell_since))

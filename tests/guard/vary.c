@@ -241,6 +241,8 @@ static const struct {
     { "collapse-from-thin", "nobody was seen to grow, and the large server was ended for its size", UINT64_C(5099095361) },
     { "thin", "it rose for a while and came back to where it had stood: the server was stopped, and in the end terminated",
       UINT64_C(28701165793) },
+    { "late-release", "another one, who had just come to the end of his growth, was stopped for the fall of the one that was killed",
+      UINT64_C(103211347706) },
 };
 
 static int test_once_wrong(void) {
