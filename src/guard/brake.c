@@ -210,7 +210,7 @@ static bool may_guess(const struct uma_guard_deciding *c) {
     if (c->state->victim || !c->danger.falling)
         return false;
     if (!somebody_is_stopped(c->state))
-        return true;
+        return uma_guard_brake_settled(c); /* the last call of the one that was just ended */
     if (a_confirmed_one_is_stopped(c) && c->danger.to_zero > NO_TIME)
         return false;
     double wait = c->danger.to_hard / (c->state->brake_measured ? 2 : 4);
@@ -219,7 +219,16 @@ static bool may_guess(const struct uma_guard_deciding *c) {
     return uma_guard_brake_settled(c) && rate_now(c) < STILL_FALLS * c->state->brake_rate;
 }
 
+/* Somebody is being ended, and at this rate the hard floor is farther away than his memory: whoever else grows a little meanwhile (a login, a shell's child) is left alone. */
+static bool will_be_back_in_time(const struct uma_guard_deciding *c) {
+    const struct uma_guard_state *s = c->state;
+    return s->victim && !s->unkillable && c->danger.headroom >= c->danger.hard_floor &&
+           c->danger.to_hard > c->policy->term_grace + c->policy->release_wait;
+}
+
 void uma_guard_brake_culprits(struct uma_guard_deciding *c) {
+    if (will_be_back_in_time(c))
+        return;
     /* what the last stop did is to be seen first; one more that grows as measured is not waited for, only a second guess */
     if (c->fall.guess && !may_guess(c))
         return;

@@ -243,6 +243,7 @@ static const struct {
       UINT64_C(28701165793) },
     { "late-release", "another one, who had just come to the end of his growth, was stopped for the fall of the one that was killed",
       UINT64_C(103211347706) },
+    { "late-release", "another one was suspected for the last call of the one that was killed", UINT64_C(18150395654) },
 };
 
 static int test_once_wrong(void) {
