@@ -36,10 +36,10 @@ start_guard() {
     none) return ;;
     uma-guard)
         mkdir -p $RUN_FOLDER $STATE_FOLDER
-        # what is waited for is a tenth to a third of the default, so that a round takes seconds
+        # what is waited for is a twentieth to a third of the default, so that a round takes seconds
         cat >/tmp/guard.conf <<POLICY
 [Brake]
-BrakeMost = 1
+BrakeMost = 0.5
 [Warn]
 WarnGrace = 1
 [Kill]
