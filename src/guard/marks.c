@@ -29,10 +29,12 @@ void uma_guard_marks_apply(struct uma_guard_marks *marks, const struct uma_guard
                            int64_t now) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < marks->n; i++) {
-        int32_t root = uma_guard_processes_find(processes, marks->list[i].pid, marks->list[i].start);
-        if (root < 0 || now >= marks->list[i].until)
+        if (now >= marks->list[i].until)
             continue;
-        put_on_tree(processes, root, marks->list[i].flags);
+        /* who is not in this table may be in the next: one that took too long is cut */
+        int32_t root = uma_guard_processes_find(processes, marks->list[i].pid, marks->list[i].start);
+        if (root >= 0)
+            put_on_tree(processes, root, marks->list[i].flags);
         marks->list[kept++] = marks->list[i];
     }
     marks->n = kept;

@@ -198,12 +198,18 @@ static struct uma_guard_acted do_action(struct uma_guard_loop *loop, const struc
     return (struct uma_guard_acted){ .at = uma_monotonic_ns() };
 }
 
+/* On the table that is there, too: the next decision may go by it. */
+static void mark(struct uma_guard_loop *loop, int32_t pid, uint64_t start, uint32_t flags, int64_t now, int64_t for_ns) {
+    uma_guard_marks_add(&loop->marks, pid, start, flags, now + for_ns);
+    uma_guard_marks_apply(&loop->marks, &loop->actor, &loop->processes, now);
+}
+
 static void after(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
                   const struct uma_guard_acted *acted) {
     if (acted->result < 0 && acts_on_a_tree(action->kind)) {
         uma_guard_failed(&loop->state, action);
         if (acted->result != -ESRCH)
-            uma_guard_marks_add(&loop->marks, action->pid, action->start, UMA_GUARD_PROTECTED, acted->at + REFUSED_NS);
+            mark(loop, action->pid, action->start, UMA_GUARD_PROTECTED, acted->at, REFUSED_NS);
     } else if (action->kind == UMA_GUARD_TERM || action->kind == UMA_GUARD_KILL)
         uma_guard_release_begin(loop, action, who, acted->at);
 }
@@ -242,7 +248,7 @@ uint32_t uma_guard_let_go(struct uma_guard_loop *loop, int32_t pid, bool excuse)
         braked->stopped = false;
         braked->released = now;
         if (excuse)
-            uma_guard_marks_add(&loop->marks, braked->pid, braked->start, UMA_GUARD_NO_BRAKE, now + EXCUSED_NS);
+            mark(loop, braked->pid, braked->start, UMA_GUARD_NO_BRAKE, now, EXCUSED_NS);
     }
     uint32_t n = uma_guard_continue_tree(&loop->actor, pid).n;
     uma_guard_loop_keep_state(loop);

@@ -133,14 +133,18 @@ class Victim:
 
 
 class Machine:
-    """/proc/meminfo of `total`, with `available` less what the victims hold. Written every millisecond or two."""
+    """/proc/meminfo of `total`, with `available` less what the victims hold. Written every millisecond or two.
 
-    def __init__(self, available=AVAILABLE, total=TOTAL):
+    It falls by `fastest` bytes a second at most: where other work keeps this writer waiting, what the victims took meanwhile would be a collapse in one step.
+    """
+
+    def __init__(self, available=AVAILABLE, total=TOTAL, fastest=200 * MIB):
         self.folder = tempfile.mkdtemp(prefix="umactl-test-")
         self.total, self.available, self.taken = total, available, 0
         self.victims = []
         self.crossed = None  # when it was first at or below the floor, monotonic
-        self.lowest = available
+        self.lowest = self.shown = available
+        self.fastest, self.written = fastest, time.monotonic()
         self.meminfo = os.open(os.path.join(self.folder, "meminfo"), os.O_RDWR | os.O_CREAT, 0o644)
         with open(os.path.join(self.folder, "zoneinfo"), "w", encoding="ascii") as f:
             f.write("Node 0, zone   Normal\n  pagesets\n    cpu: 0\n              count: 0\n")
@@ -154,7 +158,9 @@ class Machine:
         return max(self.available - self.taken - held, 0)
 
     def write(self):
-        left = self.left()
+        now = time.monotonic()
+        left = max(self.left(), self.shown - int(self.fastest * min(now - self.written, 0.03)))
+        self.shown, self.written = left, now
         self.lowest = min(self.lowest, left)
         if left <= FLOOR and self.crossed is None:
             self.crossed = time.monotonic()
@@ -292,8 +298,8 @@ class Guard:
 class Scene:
     """with Scene(...) as (machine, guard): everything is ended afterwards, and what the guard said is told where it failed."""
 
-    def __init__(self, *arguments, available=AVAILABLE, policy=POLICY, **keywords):
-        self.machine = Machine(available)
+    def __init__(self, *arguments, available=AVAILABLE, policy=POLICY, fastest=200 * MIB, **keywords):
+        self.machine = Machine(available, fastest=fastest)
         self.arguments, self.keywords, self.policy = arguments, keywords, policy
 
     def __enter__(self):

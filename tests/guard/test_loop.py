@@ -61,7 +61,7 @@ def brake():
 @case("who does not shrink is asked to end, and killed when it does not; its memory is measured; nobody else is chosen before")
 def end():
     needs_namespaces()
-    scene = Scene(policy=POLICY.replace("BrakeMost=60", "BrakeMost=1\nBrakeTimes=1"))
+    scene = Scene(policy=POLICY.replace("BrakeMost=60", "BrakeMost=1\nBrakeTimes=1"), fastest=90 * MIB)
     with scene as (machine, guard):
         beside = scene.victim("--most", 40)  # the second in size, and it does not grow
         beside.begin()
@@ -82,7 +82,7 @@ def end():
 @case("one that ends at SIGTERM hears of it although it is stopped, and is not killed")
 def term():
     needs_namespaces()
-    scene = Scene(policy=POLICY.replace("BrakeMost=60", "BrakeMost=1\nBrakeTimes=1"))
+    scene = Scene(policy=POLICY.replace("BrakeMost=60", "BrakeMost=1\nBrakeTimes=1"), fastest=90 * MIB)
     with scene as (machine, guard):
         victim = scene.victim(*SLOW)
         victim.begin()
