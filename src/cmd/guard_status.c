@@ -2,6 +2,7 @@
 #include "cmd/guard.h"
 
 #include "base/units.h"
+#include "guard/gpu_file.h"
 
 #include <limits.h>
 #include <string.h>
@@ -154,6 +155,43 @@ static void under_way_text(struct uma_text *text, const struct status *status) {
     }
 }
 
+static void gpu_text(struct uma_text *text, const struct status *status) {
+    struct uma_u64 gpu = number(status, "gpu_bytes"), age = number(status, "gpu_age_ns"), asked = number(status, "gpu_asked_ns");
+    uma_text_append(text, "  GPU        ");
+    size_text(text, gpu);
+    if (uma_usable(gpu.validity) && uma_usable(age.validity)) {
+        uma_text_append(text, " by processes, as the driver said ");
+        uma_text_duration(text, (double)age.value / 1e9);
+        uma_text_append(text, " ago");
+        if (age.value > UMA_GUARD_GPU_OLD_NS && uma_usable(asked.validity))
+            uma_text_append(text,
+                            asked.value > UMA_GUARD_GPU_OLD_NS ? ", and nobody has asked it since" : ", and it has not answered since");
+    }
+    uma_text_char(text, '\n');
+}
+
+static void helper_text(struct uma_text *text, const struct status *status) {
+    struct uma_u64 lost = number(status, "helper_lost");
+    if (is(status, "helper", "no"))
+        uma_text_append(text, "  helper     none: nobody asks the driver, makes room, warns jobs, or tells of what is done\n");
+    else if (uma_usable(lost.validity) && lost.value)
+        uma_text_printf(text, "  helper     %llu messages did not reach it\n", (unsigned long long)lost.value);
+}
+
+/* What is written down, where something of it is missing. */
+static void kept_text(struct uma_text *text, const struct status *status) {
+    struct uma_u64 lost = number(status, "trail_lost");
+    if (is(status, "trail", "none"))
+        uma_text_append(text, "  trail      none: what it does is not written down\n");
+    else if (uma_usable(lost.validity) && lost.value)
+        uma_text_printf(text, "  trail      %llu records could not be written\n", (unsigned long long)lost.value);
+    lost = number(status, "recording_lost");
+    if (is(status, "recording", "none"))
+        uma_text_append(text, "  recording  none: what it reads is not kept, and cannot be replayed\n");
+    else if (uma_usable(lost.validity) && lost.value)
+        uma_text_printf(text, "  recording  %llu times it could not be written\n", (unsigned long long)lost.value);
+}
+
 static void trail_text(struct uma_text *text, const struct status *status) {
     if (!status->has_records)
         return;
@@ -170,7 +208,7 @@ static void write_text(struct uma_text *text, const struct status *status) {
         trail_text(text, status);
         return;
     }
-    struct uma_u64 pid = number(status, "pid"), up = number(status, "up_seconds"), lost = number(status, "trail_lost");
+    struct uma_u64 pid = number(status, "pid"), up = number(status, "up_seconds");
     uma_text_printf(text, "The guard runs (pid %llu, for ", (unsigned long long)pid.value);
     uma_text_duration(text, (double)up.value);
     uma_text_append(text, is(status, "dry_run", "yes") ? "), as a dry run: it decides and does nothing.\n" : ").\n");
@@ -178,19 +216,9 @@ static void write_text(struct uma_text *text, const struct status *status) {
         uma_text_append(text, "Its policy's file has a mistake, and the policy before holds: see umactl guard policy --check.\n");
     headroom_text(text, status);
     under_way_text(text, status);
-    struct uma_u64 gpu = number(status, "gpu_bytes"), age = number(status, "gpu_age_ns");
-    uma_text_append(text, "  GPU        ");
-    size_text(text, gpu);
-    if (uma_usable(gpu.validity) && uma_usable(age.validity)) {
-        uma_text_append(text, " by processes, as the driver said ");
-        uma_text_duration(text, (double)age.value / 1e9);
-        uma_text_append(text, " ago");
-    }
-    uma_text_char(text, '\n');
-    if (is(status, "trail", "none"))
-        uma_text_append(text, "  trail      none: what it does is not written down\n");
-    else if (uma_usable(lost.validity) && lost.value)
-        uma_text_printf(text, "  trail      %llu records could not be written\n", (unsigned long long)lost.value);
+    gpu_text(text, status);
+    helper_text(text, status);
+    kept_text(text, status);
     trail_text(text, status);
 }
 
@@ -210,7 +238,7 @@ static void write_switch(struct uma_json *json, const struct status *status, con
 static void write_json(struct uma_text *text, const struct status *status) {
     static const char *const numbers[] = { "headroom", "floor", "hard_floor" };
     struct uma_json json = { .text = text };
-    struct uma_u64 age = number(status, "gpu_age_ns"), steady = number(status, "steady");
+    struct uma_u64 age = number(status, "gpu_age_ns"), asked = number(status, "gpu_asked_ns"), steady = number(status, "steady");
     uma_json_begin_object(&json, NULL, false);
     uma_json_string(&json, "schema", "umactl.guard-status/1");
     uma_json_truth(&json, "running", status->running);
@@ -226,6 +254,9 @@ static void write_json(struct uma_text *text, const struct status *status) {
     uma_json_u64(&json, "steady", steady.value ? steady : (struct uma_u64){ 0, UMA_UNKNOWN });
     uma_json_u64(&json, "gpu_bytes", number(status, "gpu_bytes"));
     uma_json_f64(&json, "gpu_age_seconds", (struct uma_f64){ (double)age.value / 1e9, age.validity });
+    uma_json_f64(&json, "gpu_asked_seconds", (struct uma_f64){ (double)asked.value / 1e9, asked.validity });
+    write_switch(&json, status, "helper", "helper", "yes");
+    uma_json_u64(&json, "helper_lost", number(status, "helper_lost"));
     uma_json_begin_array(&json, "stopped", false);
     for (size_t i = 0; i < status->n_stopped; i++) {
         uma_json_begin_object(&json, NULL, true);
@@ -236,7 +267,10 @@ static void write_json(struct uma_text *text, const struct status *status) {
     uma_json_end_array(&json);
     uma_json_u64(&json, "victim", number(status, "victim"));
     uma_json_u64(&json, "actions", number(status, "actions"));
+    write_switch(&json, status, "trail_kept", "trail", "open");
     uma_json_u64(&json, "trail_lost", number(status, "trail_lost"));
+    write_switch(&json, status, "recording_kept", "recording", "open");
+    uma_json_u64(&json, "recording_lost", number(status, "recording_lost"));
     if (status->has_records) {
         uma_json_begin_array(&json, "last", false);
         for (size_t i = 0; i < status->records.n; i++)

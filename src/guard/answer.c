@@ -62,10 +62,11 @@ static void add_braked(struct answer *answer, const struct uma_guard_state *stat
     }
 }
 
-static void add_status(const struct uma_guard_loop *loop, struct answer *answer) {
+static void add_status(struct uma_guard_loop *loop, struct answer *answer) {
     int64_t now = uma_monotonic_ns();
-    struct uma_guard_kept kept;
+    struct uma_guard_kept kept, recorded;
     uma_guard_trail_kept(loop->trail, &kept);
+    uma_guard_recording_kept(loop->recording, &recorded);
     add_text(answer, "version=", UMACTL_VERSION);
     add_number(answer, "pid=", (uint64_t)loop->actor.self);
     add_number(answer, "up_seconds=", (uint64_t)((now - loop->started) / UMA_SECOND_NS));
@@ -83,8 +84,11 @@ static void add_status(const struct uma_guard_loop *loop, struct answer *answer)
     if (loop->gpu.known) {
         add_number(answer, "gpu_bytes=", loop->gpu.total);
         add_number(answer, "gpu_age_ns=", (uint64_t)MAX_OF(now - loop->gpu.answered, 0));
+        add_number(answer, "gpu_asked_ns=", (uint64_t)MAX_OF(now - loop->gpu.asked, 0));
     } else
         add_text(answer, "gpu_bytes=", "unknown");
+    add_text(answer, "helper=", uma_guard_link_there(&loop->link) ? "yes" : "no");
+    add_number(answer, "helper_lost=", loop->link.lost);
     add_number(answer, "looks=", loop->counts.looks);
     add_number(answer, "failed_looks=", loop->counts.failed_looks);
     add_number(answer, "late_looks=", loop->counts.late);
@@ -93,6 +97,8 @@ static void add_status(const struct uma_guard_loop *loop, struct answer *answer)
     add_number(answer, "actions=", loop->counts.actions);
     add_text(answer, "trail=", kept.open ? "open" : "none");
     add_number(answer, "trail_lost=", kept.failed + kept.lost);
+    add_text(answer, "recording=", recorded.open ? "open" : "none");
+    add_number(answer, "recording_lost=", recorded.failed + recorded.lost);
     add_number(answer, "stopped_processes=", loop->actor.stopped.n);
     if (loop->state.victim != 0)
         add_number(answer, "victim=", (uint64_t)loop->state.victim);

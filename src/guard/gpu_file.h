@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 enum { UMA_GUARD_GPU_MAX = 256 }; /* processes with GPU memory; the largest are kept */
+/* Older figures of the driver are called old: the helper asks every 2 s at the least, and five questions in a row without an answer are no chance. */
+#define UMA_GUARD_GPU_OLD_NS INT64_C(10000000000)
 #define UMA_GUARD_GPU_MAGIC 0x31555047474d5530ull
 
 struct uma_guard_gpu_entry {

@@ -36,6 +36,11 @@ int uma_guard_link_open(struct uma_guard_link *link, const char *path, int64_t n
     return 0;
 }
 
+bool uma_guard_link_there(struct uma_guard_link *link) {
+    link->connected = link->fd >= 0 && connect(link->fd, (const struct sockaddr *)&link->address, sizeof(link->address)) == 0;
+    return link->connected;
+}
+
 void uma_guard_link_close(struct uma_guard_link *link) {
     if (link->fd >= 0)
         (void)close(link->fd);

@@ -22,6 +22,8 @@ struct uma_guard_link {
 
 /* `path`: of the helper's socket (at most 107 bytes). 0, also while no helper is there; -ENAMETOOLONG, -EMFILE, ...: every message will be lost. `link` is usable in any case. */
 int uma_guard_link_open(struct uma_guard_link *link, const char *path, int64_t now);
+/* Does a helper listen now? One system call, for whoever asks: messages find out by themselves. */
+bool uma_guard_link_there(struct uma_guard_link *link);
 void uma_guard_link_close(struct uma_guard_link *link);
 /*
  * 0: the helper has it; -ENOTCONN: there is none (and the next look for one is not due); -EAGAIN: it is behind; other -errno. `magic` and, where it is 0, `time` are filled in. `now`: CLOCK_MONOTONIC.

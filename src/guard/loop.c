@@ -49,9 +49,24 @@ void uma_guard_loop_keep_state(struct uma_guard_loop *loop) {
 
 /* ---- looking ------------------------------------------------------------------------------------------------- */
 
+/* They go on being used, by their age: whoever reads afterwards why somebody was chosen is to know that it was by these. */
+static void note_gpu(struct uma_guard_loop *loop, int64_t now) {
+    bool old = now - loop->gpu.answered > UMA_GUARD_GPU_OLD_NS;
+    if (old == loop->gpu_old)
+        return;
+    loop->gpu_old = old;
+    if (!old)
+        uma_guard_loop_note(loop, UMA_GUARD_NOTICE, "the driver's figures are fresh again", 0);
+    else if (now - loop->gpu.asked > UMA_GUARD_GPU_OLD_NS)
+        uma_guard_loop_note(loop, UMA_GUARD_WARNING, "the driver's figures are old: the helper does not ask it", 0);
+    else
+        uma_guard_loop_note(loop, UMA_GUARD_WARNING, "the driver's figures are old: it does not answer", 0);
+}
+
 static void read_gpu(struct uma_guard_loop *loop, int64_t now) {
     if (!uma_guard_gpu_read(&loop->gpu_reader, &loop->gpu))
         return;
+    note_gpu(loop, now);
     loop->reading.known |= UMA_GUARD_KNOWS_GPU;
     loop->reading.gpu_bytes = loop->gpu.total;
     loop->reading.gpu_age_ns = now - loop->gpu.answered;

@@ -64,7 +64,7 @@ struct uma_guard_loop {
     struct uma_guard_release release;
     struct uma_guard_counts counts;
     int64_t started, due, looked, checked_stopped, hinted, status_at, late_said;
-    bool dry_run, ending, policy_broken;
+    bool dry_run, ending, policy_broken, gpu_old;
     uint64_t within_start; /* of the process that --within names; 0: there was none, and nobody may be touched */
     int64_t failing_since; /* /proc/meminfo cannot be read; 0: it can */
 };

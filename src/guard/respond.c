@@ -155,14 +155,15 @@ static void log_action(const struct uma_guard_loop *loop, const struct uma_guard
         uma_guard_say(&line);
 }
 
-static void tell_helper(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
-                        int result) {
+/* 0; -errno: it did not hear of it. */
+static int tell_helper(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
+                       int result) {
     struct uma_guard_message message = {
         .dry_run = loop->dry_run, .result = result, .order = action->order, .action = *action, .evidence = loop->decision.evidence
     };
     if (action->pid != 0)
         message.whom = *who;
-    (void)uma_guard_link_send(&loop->link, &message, uma_monotonic_ns()); /* counted there */
+    return uma_guard_link_send(&loop->link, &message, uma_monotonic_ns());
 }
 
 /* ---- doing it ------------------------------------------------------------------------------------------------ */
@@ -177,7 +178,19 @@ static struct uma_guard_acted last_resort(struct uma_guard_loop *loop) {
     return acted;
 }
 
-static struct uma_guard_acted do_action(struct uma_guard_loop *loop, const struct uma_guard_action *action) {
+/* What the helper does: all that the guard can say of it is whether it was told. */
+static bool is_the_helpers(enum uma_guard_action_kind kind) {
+    return kind == UMA_GUARD_ROOM || kind == UMA_GUARD_WARN;
+}
+
+static struct uma_guard_acted ask_helper(struct uma_guard_loop *loop, const struct uma_guard_action *action,
+                                         const struct uma_guard_candidate *who) {
+    int r = tell_helper(loop, action, who, 0);
+    return (struct uma_guard_acted){ .at = uma_monotonic_ns(), .result = loop->dry_run ? 0 : r };
+}
+
+static struct uma_guard_acted do_action(struct uma_guard_loop *loop, const struct uma_guard_action *action,
+                                        const struct uma_guard_candidate *who) {
     switch (action->kind) {
     case UMA_GUARD_BRAKE:
         return uma_guard_stop_tree(&loop->actor, action->pid, action->start);
@@ -189,11 +202,12 @@ static struct uma_guard_acted do_action(struct uma_guard_loop *loop, const struc
         return uma_guard_end_tree(&loop->actor, action->pid, action->start, SIGKILL);
     case UMA_GUARD_LAST_RESORT:
         return last_resort(loop);
-    case UMA_GUARD_NOTHING:
     case UMA_GUARD_ROOM:
     case UMA_GUARD_WARN:
+        return ask_helper(loop, action, who);
+    case UMA_GUARD_NOTHING:
     case UMA_GUARD_UNKILLABLE:
-        break; /* the helper's, or words alone */
+        break; /* words alone */
     }
     return (struct uma_guard_acted){ .at = uma_monotonic_ns() };
 }
@@ -206,7 +220,9 @@ static void mark(struct uma_guard_loop *loop, int32_t pid, uint64_t start, uint3
 
 static void after(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
                   const struct uma_guard_acted *acted) {
-    if (acted->result < 0 && acts_on_a_tree(action->kind)) {
+    if (acted->result < 0 && action->kind == UMA_GUARD_WARN) {
+        uma_guard_failed(&loop->state, action);
+    } else if (acted->result < 0 && acts_on_a_tree(action->kind)) {
         uma_guard_failed(&loop->state, action);
         if (acted->result != -ESRCH)
             mark(loop, action->pid, action->start, UMA_GUARD_PROTECTED, acted->at, REFUSED_NS);
@@ -224,7 +240,7 @@ void uma_guard_respond(struct uma_guard_loop *loop, int64_t looked) {
     write_decision(loop);
     for (uint32_t i = 0; i < n; i++) {
         who[i] = whom(loop, &loop->decision.actions[i]);
-        acted[i] = do_action(loop, &loop->decision.actions[i]);
+        acted[i] = do_action(loop, &loop->decision.actions[i], &who[i]);
         after(loop, &loop->decision.actions[i], &who[i], &acted[i]);
     }
     loop->counts.actions += n;
@@ -232,7 +248,8 @@ void uma_guard_respond(struct uma_guard_loop *loop, int64_t looked) {
     for (uint32_t i = 0; i < n; i++) {
         const struct uma_guard_action *action = &loop->decision.actions[i];
         write_receipt(loop, action, &who[i], &acted[i], looked);
-        tell_helper(loop, action, &who[i], acted[i].result);
+        if (!is_the_helpers(action->kind))                             /* those it was told already */
+            (void)tell_helper(loop, action, &who[i], acted[i].result); /* counted there */
         log_action(loop, action, &who[i], &acted[i], looked);
     }
 }

@@ -226,7 +226,10 @@ void uma_guard_failed(struct uma_guard_state *state, const struct uma_guard_acti
     case UMA_GUARD_RELEASE:
         failed_brake(state, action);
         break;
-    case UMA_GUARD_WARN: /* there is nobody to be warned: straight on */
+    case UMA_GUARD_WARN: /* nobody could warn it: as if that was long ago, so that the next step is due */
+        if (of_victim)
+            state->warned = 1;
+        break;
     case UMA_GUARD_TERM:
     case UMA_GUARD_KILL:
         if (of_victim) {

@@ -215,8 +215,8 @@ class PlayedGuard:
 
 
 STATUS = (b"version=0.1.0\npid=42\nup_seconds=7200\ndry_run=no\npolicy=fine\nlooked_ns_ago=5\nheadroom=13207024435\nfloor=4294967296\n"
-          b"hard_floor=1073741824\nrate=-1048576\nsteady=0\ngpu_bytes=94489280512\ngpu_age_ns=200000000\nlooks=5\nactions=3\ntrail=open\n"
-          b"trail_lost=0\nvictim=77\nbraked=88,123,3\nbraked=99,124,61\n")
+          b"hard_floor=1073741824\nrate=-1048576\nsteady=0\ngpu_bytes=94489280512\ngpu_age_ns=200000000\n"
+          b"gpu_asked_ns=100000000\nhelper=yes\nhelper_lost=0\nlooks=5\nactions=3\ntrail=open\ntrail_lost=0\nrecording=open\nrecording_lost=0\nvictim=77\nbraked=88,123,3\nbraked=99,124,61\n")
 
 
 @case("status: no guard runs")
@@ -252,6 +252,31 @@ def _():
         equal((document["running"], document["victim"], document["rate"], document["steady"]), (True, 77, -1048576, None))
         equal(os.listdir(root).count("control"), 1)
         equal([n for n in os.listdir(root) if n.startswith("ask-")], [], "sockets left behind")
+        for word in ("helper ", "trail ", "recording "):
+            assert "  " + word not in text, text  # all is well with them
+
+
+@case("status: what is missing is said")
+def _():
+    with folder() as root:
+        args = ["--run-folder", root, "--state-folder", root]
+        guard = PlayedGuard(root, STATUS)
+        for change, words, key, value in (
+                ((b"helper=yes", b"helper=no"), "  helper     none: nobody asks the driver, makes room, warns jobs, or tells of what is done\n", "helper", False),
+                ((b"helper_lost=0", b"helper_lost=7"), "  helper     7 messages did not reach it\n", "helper_lost", 7),
+                ((b"trail=open", b"trail=none"), "  trail      none: what it does is not written down\n", "trail_kept", False),
+                ((b"trail_lost=0", b"trail_lost=3"), "  trail      3 records could not be written\n", "trail_lost", 3),
+                ((b"recording=open", b"recording=none"), "  recording  none: what it reads is not kept, and cannot be replayed\n", "recording_kept", False),
+                ((b"recording_lost=0", b"recording_lost=2"), "  recording  2 times it could not be written\n", "recording_lost", 2),
+                ((b"gpu_age_ns=200000000", b"gpu_age_ns=12000000000"), "said 12.0 s ago, and it has not answered since\n", "gpu_age_seconds", 12),
+                ((b"gpu_age_ns=200000000\ngpu_asked_ns=100000000", b"gpu_age_ns=12000000000\ngpu_asked_ns=11000000000"),
+                 "said 12.0 s ago, and nobody has asked it since\n", "gpu_asked_seconds", 11),
+                ((b"recording=open\nrecording_lost=0\n", b""), "", "recording_kept", None)):  # a guard of another version
+            guard.answer = STATUS.replace(*change)
+            contains(run("guard", *args).expect(0).out, words)
+            document = run("guard", "status", *args, "--json").expect(0).json
+            check_documented(document, "umactl.guard-status/1")
+            equal(document[key], value, key)
 
 
 @case("status: answers that are none")

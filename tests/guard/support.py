@@ -141,6 +141,7 @@ class Machine:
     def __init__(self, available=AVAILABLE, total=TOTAL, fastest=200 * MIB):
         self.folder = tempfile.mkdtemp(prefix="umactl-test-")
         self.total, self.available, self.taken = total, available, 0
+        self.cache = 0  # of what is available: in the way of MemFree
         self.victims = []
         self.crossed = None  # when it was first at or below the floor, monotonic
         self.lowest = self.shown = available
@@ -164,7 +165,8 @@ class Machine:
         self.lowest = min(self.lowest, left)
         if left <= FLOOR and self.crossed is None:
             self.crossed = time.monotonic()
-        rows = {"MemTotal": self.total, "MemFree": left, "MemAvailable": left, "Buffers": 0, "Cached": 0, "SwapCached": 0, "AnonPages": self.total - left,
+        cache = min(self.cache, left)
+        rows = {"MemTotal": self.total, "MemFree": left - cache, "MemAvailable": left, "Buffers": 0, "Cached": cache, "SwapCached": 0, "AnonPages": self.total - left,
                 "Shmem": 0, "Dirty": 0, "Writeback": 0, "SwapTotal": 0, "SwapFree": 0}
         text = "".join(f"{name + ':':16}{value // 1024:8} kB\n" for name, value in rows.items())
         os.pwrite(self.meminfo, text.encode(), 0)  # of one length always: a reader sees no half of it
@@ -182,7 +184,8 @@ class Machine:
 
 
 class Guard:
-    def __init__(self, machine, policy=POLICY, *arguments, program=GUARD, env=None, run=None, state_folder=None, within=True, prefix=(), wait=True):
+    def __init__(self, machine, policy=POLICY, *arguments, program=GUARD, env=None, run=None, state_folder=None, within=True, prefix=(), wait=True,
+                 shared_memory=None):
         self.machine = machine
         self.folder = tempfile.mkdtemp(prefix="umactl-test-")
         self.run = run or os.path.join(self.folder, "run")
@@ -198,6 +201,8 @@ class Guard:
         command += arguments
         if machine is not None:
             inside = 'mount --bind "$0/meminfo" /proc/meminfo && mount --bind "$0/zoneinfo" /proc/zoneinfo && exec "$@"'
+            if shared_memory is not None:  # where registers of reservations are looked for
+                inside = f'mount --bind "{shared_memory}" /dev/shm && {inside}'
             command = unshare() + ["sh", "-c", inside, machine.folder, *prefix, *command]
         else:
             command = [*prefix, *command]

@@ -215,6 +215,14 @@ static void warns(void **state) {
         script_step(10, script.now.available);
     assert_non_null(script_action(UMA_GUARD_TERM)); /* it did nothing */
     assert_true(script.now.time - since >= 5000 * MS);
+    script.state = warned; /* or nobody could warn it: its time is over */
+    since = script.now.time;
+    uma_guard_failed(&script.state, &(struct uma_guard_action){ .kind = UMA_GUARD_WARN, .pid = hog->pid, .start = hog->start });
+    assert_int_equal(script.state.victim, hog->pid);
+    for (int i = 0; i < 10 && !script_action(UMA_GUARD_TERM); i++)
+        script_step(10, script.now.available);
+    assert_non_null(script_action(UMA_GUARD_TERM));
+    assert_true(script.now.time - since <= 100 * MS);
     script.state = warned; /* or it made room */
     for (int i = 0; i < 1000; i++) {
         script_step(10, 8 * GIB);

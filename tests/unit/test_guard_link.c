@@ -99,6 +99,21 @@ static void comes_back(void **state) {
     (void)close(there);
 }
 
+/* Whoever asks whether one is there hears of now, whatever the last message met. */
+static void is_there(void **state) {
+    (void)state;
+    struct uma_guard_link link;
+    assert_int_equal(uma_guard_link_open(&link, path, SECOND), 0);
+    assert_false(uma_guard_link_there(&link));
+    int there = helper();
+    assert_true(uma_guard_link_there(&link));
+    assert_true(uma_guard_link_there(&link));
+    (void)close(there);
+    assert_false(uma_guard_link_there(&link));
+    uma_guard_link_close(&link);
+    assert_false(uma_guard_link_there(&link));
+}
+
 /* A helper that reads nothing never keeps the guard waiting: what it has no room for is lost. */
 static void falls_behind(void **state) {
     (void)state;
@@ -150,9 +165,10 @@ static void allocates_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(delivered, begin, end),    cmocka_unit_test_setup_teardown(comes_later, begin, end),
-        cmocka_unit_test_setup_teardown(comes_back, begin, end),   cmocka_unit_test_setup_teardown(falls_behind, begin, end),
-        cmocka_unit_test_setup_teardown(no_such_path, begin, end), cmocka_unit_test_setup_teardown(allocates_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(delivered, begin, end),         cmocka_unit_test_setup_teardown(comes_later, begin, end),
+        cmocka_unit_test_setup_teardown(is_there, begin, end),          cmocka_unit_test_setup_teardown(comes_back, begin, end),
+        cmocka_unit_test_setup_teardown(falls_behind, begin, end),      cmocka_unit_test_setup_teardown(no_such_path, begin, end),
+        cmocka_unit_test_setup_teardown(allocates_nothing, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
