@@ -18,7 +18,7 @@ class Round:
         self.fields, self.begin, self.end = fields, begin, end
         beats = [beat for beat in outcome.beats if begin <= beat[0] <= end]
         times = [begin] + [beat[0] for beat in beats] + [end]
-        self.gap = max(b - a for a, b in zip(times, times[1:]))
+        self.gap = max(outcome.silence(a, b) for a, b in zip(times, times[1:]))
         self.asked, self.unanswered, self.login, self.command = outcome.visitor.within(begin, end)
 
     def __getattr__(self, name):

@@ -8,7 +8,9 @@ The guest has two serial lines. The first is the console, which is kept for a fa
   @note TEXT                                           for whoever reads
   @end STATUS                                          the scenario's exit status; the guest powers off
 """
+import bisect
 import ctypes
+import glob
 import lzma
 import os
 import re
@@ -46,6 +48,7 @@ class Outcome:
     def __init__(self):
         self.lines = []  # of the report but its heartbeats: (seconds since the first heartbeat or None, marker, text)
         self.beats = []  # (host's monotonic clock, uptime, available bytes, free bytes)
+        self.waits = []  # (host's monotonic clock, seconds until then in which the host gave its processors to others while the guest could run), with each heartbeat
         self.console = ""
         self.status = None  # of the scenario; None when the guest did not come to its end
         self.stopped = None  # why the guest was killed
@@ -75,7 +78,15 @@ class Outcome:
         times = [at for at, *_ in self.beats]
         if self.stopped and times:
             times.append(self.ended)
-        return max((b - a for a, b in zip(times, times[1:])), default=None)
+        return max((self.silence(a, b) for a, b in zip(times, times[1:])), default=None)
+
+    def silence(self, begin, end):
+        """Seconds between two heartbeats, but for those that the host took from the guest."""
+        return max(end - begin - (self._waited(end) - self._waited(begin)), 0.0)
+
+    def _waited(self, at):
+        known = bisect.bisect_right(self.waits, (at, float("inf")))
+        return self.waits[known - 1][1] if known else 0.0
 
     def killed(self):
         """Names of the processes that the OOM killer took, in its order."""
@@ -196,11 +207,24 @@ def _command(scenario, kernel, initrd, disk, server, report):
     return command + (server.options() if server else [])
 
 
+def waited_for_processor(pid):
+    """Seconds that the thread of this process which waited longest was ready to run and had no processor (sched-stats, /proc/PID/task/TID/schedstat: the second number, nanoseconds)."""
+    longest = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        try:
+            with open(path, encoding="ascii") as f:
+                longest = max(longest, int(f.read().split()[1]))
+        except (OSError, ValueError, IndexError):  # a thread that ended, a kernel that does not count
+            continue
+    return longest / 1e9
+
+
 class _Reader:
     """Takes the two serial lines apart as they come."""
 
     def __init__(self, outcome, on_line, visitor=None):
         self.visitor = visitor
+        self.waited = None  # says how long the guest waited for a processor of the host
         self.outcome, self.on_line, self.rest, self.console, self.report_bytes, self.first = outcome, on_line, b"", bytearray(), 0, None
 
     def take_console(self, data):
@@ -220,6 +244,8 @@ class _Reader:
             now = time.monotonic()
             self.first = self.first or now
             self.outcome.beats.append((now, float(beat.group(1)), int(beat.group(2)) << 10, int(beat.group(3)) << 10))
+            if self.waited:
+                self.outcome.waits.append((now, self.waited()))
             return
         match = re.fullmatch(r"@(not ok|ok|skip|result|note|end)(?: (.*))?", line)
         if not match:
@@ -253,6 +279,7 @@ def boot(scenario, kernel, programs, variables=(), on_line=lambda marker, text: 
         reader, start = _Reader(outcome, on_line, visitor), time.monotonic()
         process = subprocess.Popen(_command(scenario, kernel, initrd, disk, server, theirs), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, pass_fds=[theirs], preexec_fn=_dies_with_us)
+        reader.waited = lambda: waited_for_processor(process.pid)
         try:
             os.close(theirs)
             _follow(process, ours, reader, scenario, start)

@@ -92,8 +92,17 @@ def a_gap_is_time_between_heartbeats_or_before_the_kill(folder):
     outcome.beats = [(10.0, 1.0, 5, 5), (10.1, 1.1, 5, 5), (12.6, 3.6, 5, 5)]
     outcome.ended = 30.0
     assert abs(outcome.longest_gap() - 2.5) < 1e-9
+    outcome.waits = [(10.0, 5.0), (10.1, 5.0), (12.6, 7.0)]  # for two seconds of it the host ran something else
+    assert abs(outcome.longest_gap() - 0.5) < 1e-9
     outcome.stopped = "it did not end"
     assert abs(outcome.longest_gap() - 17.4) < 1e-9
+
+
+@case
+def the_time_without_a_processor_is_counted(folder):
+    before = guest.waited_for_processor(os.getpid())
+    assert before >= 0 and guest.waited_for_processor(os.getpid()) >= before
+    assert guest.waited_for_processor(0) == 0
 
 
 @case
