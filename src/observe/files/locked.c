@@ -22,7 +22,7 @@ static int add(struct growing *g, const struct uma_mapping *m, uint64_t bytes) {
         last->bytes += MIN_OF(bytes, UINT64_MAX - last->bytes);
         return 0;
     }
-    if (g->n == g->capacity) {
+    if (!g->list || g->n == g->capacity) {
         size_t capacity = g->capacity ? g->capacity * 2 : 16;
         struct uma_locked_file *list = reallocarray(g->list, capacity, sizeof(*list));
         if (!list)
