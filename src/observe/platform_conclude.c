@@ -19,7 +19,9 @@ static char folded(char c) {
 
 /* Does `name` stand in `text` as whole words? "GX10" is in "ASUS GX10", not in "DGX100"; "GB10" not in "GB100". */
 static bool names(const char *text, const char *name) {
-    size_t n = strlen(name), length = text ? strlen(text) : 0;
+    if (!text)
+        return false;
+    size_t n = strlen(name), length = strlen(text);
     for (size_t at = 0; at + n <= length; at++) {
         size_t i = 0;
         while (i < n && folded(text[at + i]) == folded(name[i]))
