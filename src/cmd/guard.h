@@ -115,8 +115,14 @@ struct uma_guard_replay {
     int64_t first, last; /* CLOCK_REALTIME of the readings; 0: none */
     uint64_t lowest;     /* headroom of all */
     size_t bad;          /* blocks of the file that could not be used */
+    bool one_took_all;   /* a series that says nothing of anybody: as if one program, UMA_GUARD_TAKER, had all that is taken */
 };
 
+enum { UMA_GUARD_TAKER = 1000 };
+
+/* A series (guard/series.h) through the decision with this policy; times are its seconds, in nanoseconds. 0; -errno with the line that is wrong. */
+int uma_guard_replay_series(const char *path, const struct uma_guard_policy *policy, struct uma_guard_replay *ret_replay,
+                            struct uma_error *err);
 /* STATE_FOLDER/readings from `since` on through the decision with this policy. 0; -ENOENT: nothing was recorded; other -errno. About 300 KiB are allocated. */
 int uma_guard_replay_run(const char *state_folder, int64_t since, const struct uma_guard_policy *policy,
                          struct uma_guard_replay *ret_replay, struct uma_error *err);

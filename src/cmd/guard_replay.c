@@ -1,26 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The recorded readings through the decision once more. What a machine would have done had somebody been stopped is not recorded, so that only the first action of each episode says something. */
-#include "cmd/guard.h"
+#include "cmd/guard_replay.h"
 
 #include "guard/danger.h"
 #include "guard/recording.h"
 
 #include <stdio.h>
 #include <string.h>
-
-struct replay {
-    int64_t since;
-    const struct uma_guard_policy *given;
-    struct uma_guard_policy policy; /* settled for the machine of the reading */
-    uint64_t settled_for;
-    struct uma_guard_state state;
-    struct uma_guard_history history;
-    struct uma_guard_decision decision;
-    bool in_episode;
-    uint64_t from, lowest; /* of the episode: headroom at its beginning and since */
-    int64_t lowest_at;     /* CLOCK_REALTIME */
-    struct uma_guard_replay *result;
-};
 
 static uint64_t headroom_of(const struct uma_guard_reading *reading) {
     return reading->available + (reading->known & UMA_GUARD_KNOWS_LISTS ? reading->per_cpu : 0);
@@ -31,7 +17,7 @@ static bool is_on_somebody(enum uma_guard_action_kind kind) {
            kind == UMA_GUARD_LAST_RESORT;
 }
 
-static void begin_episode(struct replay *replay, const struct uma_guard_action *action, uint64_t headroom, int64_t real) {
+static void begin_episode(struct uma_guard_replaying *replay, const struct uma_guard_action *action, uint64_t headroom, int64_t real) {
     struct uma_guard_replay *result = replay->result;
     const struct uma_guard_candidate *whom = uma_guard_candidate_of(&replay->decision, action);
     replay->in_episode = true;
@@ -42,8 +28,10 @@ static void begin_episode(struct replay *replay, const struct uma_guard_action *
         *episode = (struct uma_guard_episode){
             .begin = real, .end = real, .action = *action, .evidence = replay->decision.evidence, .lowest = headroom
         };
-        if (whom)
+        if (whom && !result->one_took_all)
             episode->whom = *whom;
+        if (result->one_took_all) /* it is nobody that there is */
+            episode->action.pid = 0;
     }
     result->episodes++;
 }
@@ -51,12 +39,12 @@ static void begin_episode(struct replay *replay, const struct uma_guard_action *
 /*
  * Where a stopped tree would be let go of, the fall is over: headroom is what it was, or has not sunk further for as long as a tree is kept stopped. What was decided before is forgotten then, because none of it was done.
  */
-static bool is_over(const struct replay *replay, uint64_t headroom, int64_t real) {
+static bool is_over(const struct uma_guard_replaying *replay, uint64_t headroom, int64_t real) {
     return (double)headroom >= (double)replay->policy.floor * replay->policy.brake_release &&
            (headroom >= replay->from || (double)(real - replay->lowest_at) >= replay->policy.brake_most * 1e9);
 }
 
-static void go_on_episode(struct replay *replay, uint64_t headroom, int64_t real) {
+static void go_on_episode(struct uma_guard_replaying *replay, uint64_t headroom, int64_t real) {
     struct uma_guard_replay *result = replay->result;
     if (headroom < replay->lowest) {
         replay->lowest = headroom;
@@ -73,7 +61,7 @@ static void go_on_episode(struct replay *replay, uint64_t headroom, int64_t real
 }
 
 /* In danger, and there is no table that would do. Far from it a guard wants one too, now and then, and nothing comes of it. */
-static bool somebody_was_wanted(const struct replay *replay) {
+static bool somebody_was_wanted(const struct uma_guard_replaying *replay) {
     struct uma_guard_danger danger;
     if (!replay->decision.want_processes || replay->decision.n)
         return false;
@@ -83,8 +71,11 @@ static bool somebody_was_wanted(const struct replay *replay) {
     return danger.danger;
 }
 
-static void look(struct replay *replay, const struct uma_guard_view *view, uint64_t headroom, int64_t real) {
+static void look(struct uma_guard_replaying *replay, const struct uma_guard_view *view, uint64_t headroom, int64_t real) {
+    struct uma_guard_view later = *view;
     uma_guard_decide(&replay->state, &replay->history, &replay->policy, view, &replay->decision);
+    if (replay->take_table && replay->decision.want_processes && replay->take_table(replay->userdata, &later))
+        uma_guard_decide(&replay->state, &replay->history, &replay->policy, &later, &replay->decision);
     replay->result->unknown += somebody_was_wanted(replay);
     for (uint32_t i = 0; i < replay->decision.n && i < UMA_GUARD_ACTIONS && !replay->in_episode; i++) {
         const struct uma_guard_action *action = &replay->decision.actions[i];
@@ -94,8 +85,8 @@ static void look(struct replay *replay, const struct uma_guard_view *view, uint6
     }
 }
 
-static int each(void *userdata, const struct uma_guard_view *view, int64_t real) {
-    struct replay *replay = userdata;
+int uma_guard_replay_next(void *userdata, const struct uma_guard_view *view, int64_t real) {
+    struct uma_guard_replaying *replay = userdata;
     struct uma_guard_replay *result = replay->result;
     if (real < replay->since || !view->now || !(view->now->known & UMA_GUARD_KNOWS_MEMINFO))
         return 0;
@@ -129,14 +120,14 @@ int uma_guard_replay_run(const char *state_folder, int64_t since, const struct u
     if (n < 0 || (size_t)n >= sizeof(path))
         return uma_error_text(err, ENAMETOOLONG, "%.128s...: the name is too long", state_folder);
     _cleanup_free_
-    struct replay *replay = calloc(1, sizeof(*replay));
+    struct uma_guard_replaying *replay = calloc(1, sizeof(*replay));
     if (!replay)
         return uma_error_set(err, ENOMEM, "replaying %.400s", path);
     memset(ret_replay, 0, sizeof(*ret_replay));
     replay->since = since;
     replay->given = policy;
     replay->result = ret_replay;
-    int r = uma_guard_recording_replay(path, each, replay, &bad);
+    int r = uma_guard_recording_replay(path, uma_guard_replay_next, replay, &bad);
     ret_replay->bad = bad;
     if (r == -EBADMSG)
         return uma_error_text(err, EBADMSG, "%.400s: this is no recording of the guard's", path);

@@ -279,7 +279,7 @@ static int take_row(struct series *s, const char *line, const char *end, struct 
     size_t n = make_table(s, s->any ? s->reading.time - before : 0);
     s->any = true;
     struct uma_guard_view view = { .now = &s->reading, .n_processes = n };
-    if (n) {
+    if (s->n_processes) { /* also where none of them is there now */
         view.processes = s->table;
         view.processes_time = s->reading.time;
     }

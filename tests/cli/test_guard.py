@@ -420,6 +420,124 @@ def _():
 # ---- with the real one -----------------------------------------------------------------------------------------------
 
 
+# ---- history of a series -------------------------------------------------------------------------------------------------
+
+SERIES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "guard", "series")
+NO_POLICY = ("--root", "/nonexistent-root")  # the defaults, whatever this machine has
+
+
+def replay(path, *args):
+    return run("guard", "history", *NO_POLICY, "--series", path, *args)
+
+
+@case("series: each of the recorded ones does what it is there for, as text and as JSON")
+def _():
+    for name in sorted(os.listdir(SERIES)):
+        path = os.path.join(SERIES, name)
+        with open(path, encoding="utf-8") as f:
+            acts = "# expect: acts\n" in f.read()
+        text = replay(path).expect(0).out
+        document = replay(path, "--json").expect(0).json
+        check_documented(document, "umactl.guard-history/1")
+        equal((document["series"], document["records"], document["bad"]), (path, None, None))
+        equal([e["action"]["do"] for e in document["replay"]["list"]], ["brake"] if acts else [], name)
+        equal((document["replay"]["one_took_all"], document["replay"]["first"], document["replay"]["nobody_recorded"]), (True, 0, 0))
+        if not acts:
+            contains(text, "Nothing to anybody.")
+            continue
+        episode = document["replay"]["list"][0]
+        assert episode["evidence"]["headroom"] >= episode["evidence"]["floor"], episode
+        equal((episode["whom"], episode["action"]["pid"]), (None, None))
+        assert re.search(r"^ +\d+\.\d\d s  would: brake: will reach the floor; lowest then ", text, re.M), text
+        contains(text, "it is as if one program had all that is taken.")
+
+
+NAMED = """# a server beside one that grows
+seconds,total_GiB,available_GiB,vllm.anon_GiB,train.anon_GiB
+0,128,60,40,8
+20,128,60,40,8
+24,128,2,40,66
+"""
+
+
+@case("series: who would have been stopped, where the series says what each had; another policy")
+def _():
+    with folder() as root:
+        path = put(root, "named.csv", NAMED)
+        text = replay(path, "--all").expect(0).out
+        contains(text, "would: brake train (pid 1001): will reach the floor")
+        contains(text, "the floor is 4.0 GiB")
+        assert "one program" not in text, text
+        policy = put(root, "p.conf", "[Floor]\nFloor=30G\n")
+        document = replay(path, "--policy", policy, "--json").expect(0).json
+        equal(document["replay"]["list"][0]["whom"]["name"], "train")
+        assert document["replay"]["list"][0]["evidence"]["headroom"] >= 30 * GIB, document
+        nobody = put(root, "nobody.csv", NAMED.replace("vllm.anon_GiB,train.anon_GiB", "anon_GiB,shmem_GiB"))
+        contains(replay(nobody).expect(0).out, "readings in danger the series says nothing of anybody's memory")
+
+
+@case("series: files that are none: the line and what is wrong with it, escaped, and nothing else")
+def _():
+    with folder() as root:
+        bad = [
+            ("", "there is no reading in it"),
+            ("seconds,total,available\n", "there is no reading in it"),
+            (NAMED[:-12], "line 5: there are fewer fields than columns"),  # cut
+            ("seconds,available\n0,5\n", "line 1: seconds, total and available are needed"),
+            ("seconds,total,available\n0,5,\n", "line 2: a number is needed"),
+            ("seconds,total,available\n0,5,6\n", "there is more available than there is"),
+            ("seconds,total,available\n0,5,1e30\n", "this is no number of its column"),
+            ("seconds,total,available\n0,9,5\n0,9,5\n", "line 3: it is not later than the row before"),
+            ("seconds,total,available,\x1b[2Ja\u202e.what\n", "no column of a series has this name"),
+            ("seconds,total,available\n0,9,\x1b]0;x\x07\n", "this is no number of its column"),
+            ("x" * 5000, "longer than 4,096 bytes"),
+        ]
+        for text, words in bad:
+            path = put(root, "bad.csv", text)
+            for args in ([], ["--json"]):
+                r = replay(path, *args).expect(3, err=None)
+                equal(r.out, "")
+                contains(r.err, words)
+                assert_clean_text(r.err.encode())
+        named = put(root, "a\x1b[2J\n.csv", "")
+        r = replay(named).expect(3, err=None)
+        assert_clean_text(r.err.encode())
+        assert "\x1b" not in r.err and r.err.count("\n") == 1, r.err
+        hostile = put(root, "h.csv", "seconds,total_GiB,available_GiB,\x1b[2J.anon_GiB\n0,128,60,40\n20,128,60,40\n24,128,2,98\n")
+        r = replay(hostile).expect(0)
+        contains(r.out, "would: brake \\x1b[2J (pid 1000)")
+        assert "\x1b" not in r.out, r.out
+
+
+@case("series: not a file, too large, not there")
+def _():
+    with folder() as root:
+        os.mkfifo(f"{root}/fifo")
+        with open(f"{root}/huge", "wb") as f:
+            f.truncate((64 << 20) + 1)
+        with open(f"{root}/zeros", "wb") as f:
+            f.truncate(64 << 20)
+        for path, words in ((root, "a series is a file of at most 64 MiB"), (f"{root}/fifo", "a series is a file"), ("/dev/zero", "a series is a file"),
+                            (f"{root}/huge", "at most 64 MiB"), (f"{root}/zeros", "line 1: this line is longer"), (f"{root}/none", "No such file")):
+            contains(replay(path).expect(3, err=None).err, words)
+        path = put(root, "named.csv", NAMED)
+        for args in (["--since", "2d"], ["--state-folder", root]):
+            contains(replay(path, *args).expect(2, err=None).err, "--series replays a whole file")
+        contains(run("guard", "history", "--series", "").expect(2, err=None).err, "--series: the name is empty")
+
+
+@case("series: a long one is done in time, and a gap is not filled")
+def _():
+    with folder() as root:
+        path = put(root, "gap.csv", "seconds,total_GiB,available_GiB,gap\n0,128,60,0\n1,128,60,0\n1000000,128,5,1\n")
+        equal(replay(path, "--json").expect(0).json["replay"]["list"], [])
+        begun = time.monotonic()
+        path = put(root, "far.csv", "seconds,total_GiB,available_GiB\n0,128,60\n100000,128,60\n")
+        readings = replay(path, "--json").expect(0).json["replay"]["readings"]
+        assert 100000 <= readings <= 1000000, readings
+        assert time.monotonic() - begun < 60, "too slow"
+
+
 def real_guard():
     if not any(os.access(os.path.join(os.path.dirname(UMACTL), path), os.X_OK) for path in ("uma-guard", "guard/uma-guard")):
         raise Skip("uma-guard is not built")

@@ -7,6 +7,7 @@
  * Prints TAP. A file that expects "acts": the program is stopped before headroom is below the floor. "nothing": nobody is touched.
  */
 #include "guard/decide.h"
+#include "guard/series.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,40 +23,40 @@ enum { ROWS = 2000 };
 struct series {
     bool acts;
     size_t n;
-    double time[ROWS], available[ROWS], free[ROWS]; /* seconds, bytes; free -1: not told */
+    double time[ROWS], available[ROWS], free[ROWS]; /* seconds, bytes; free as available: not told */
 };
 
-static double number(const char *text) {
-    return text && strcmp(text, "-") != 0 ? strtod(text, NULL) : -1;
+static int add_row(void *userdata, const struct uma_guard_view *view, int64_t real_time) {
+    struct series *s = userdata;
+    if (s->n == ROWS || view->now->total != SPARK)
+        return -EINVAL;
+    s->time[s->n] = (double)real_time / 1e9;
+    s->available[s->n] = (double)view->now->available;
+    s->free[s->n++] = (double)view->now->free;
+    return 0;
 }
 
+/* "# expect: acts" is for this test: to the parser it is a comment. */
 static int read_series(const char *path, struct series *s) {
     char line[1024];
+    struct uma_error err = { 0 };
     FILE *file = fopen(path, "re");
     if (!file)
         return -errno;
     memset(s, 0, sizeof(*s));
     bool told = false;
-    while (fgets(line, sizeof(line), file)) {
+    while (fgets(line, sizeof(line), file) && line[0] == '#') {
         line[strcspn(line, "\r\n")] = '\0';
-        if (strncmp(line, "# expect: ", 10) == 0) {
-            s->acts = strcmp(line + 10, "acts") == 0;
-            told = s->acts || strcmp(line + 10, "nothing") == 0;
-        }
-        if (line[0] < '0' || line[0] > '9' || s->n == ROWS)
+        if (strncmp(line, "# expect: ", 10) != 0)
             continue;
-        char *rest = NULL, *time = strtok_r(line, ",", &rest), *available = strtok_r(NULL, ",", &rest),
-             *free_text = strtok_r(NULL, ",", &rest);
-        s->time[s->n] = number(time);
-        s->available[s->n] = number(available) * (double)MIB;
-        s->free[s->n] = number(free_text) * (double)MIB;
-        if (s->available[s->n] < 0 || (s->n > 0 && s->time[s->n] <= s->time[s->n - 1]))
-            break;
-        s->n++;
+        s->acts = strcmp(line + 10, "acts") == 0;
+        told = s->acts || strcmp(line + 10, "nothing") == 0;
     }
-    bool whole = feof(file);
     (void)fclose(file);
-    return told && whole && s->n > 1 ? 0 : -EINVAL;
+    int r = uma_guard_series_read(path, add_row, s, &err);
+    if (r < 0)
+        (void)printf("# %s\n", err.text);
+    return r == 0 && told && s->n > 1 ? 0 : -EINVAL;
 }
 
 static double between(const struct series *s, const double *values, double t) {
