@@ -32,13 +32,18 @@
 /* The lists of the processors count for two seconds (history.c), and blocks are short or not for minutes. */
 enum { NEAR_EVERY = 2, ALL_EVERY = 8 };
 #define STATUS_EVERY_NS (10 * UMA_SECOND_NS)
+enum { FOLDER_SHOWN = 128 }; /* bytes of a folder's name in a line of 512 that says more than that */
 
 /* ---- words --------------------------------------------------------------------------------------------------- */
 
-void uma_guard_loop_note(struct uma_guard_loop *loop, enum uma_guard_level level, const char *text, int code) {
+static void keep_note(struct uma_guard_loop *loop, const char *text, int code) {
     loop->record = (struct uma_guard_trail_record){ .kind = UMA_GUARD_TRAIL_NOTE, .dry_run = loop->dry_run, .result = code };
     (void)uma_text_copy_plain(loop->record.text, sizeof(loop->record.text), text);
     (void)uma_guard_trail_write(loop->trail, &loop->record, false);
+}
+
+void uma_guard_loop_note(struct uma_guard_loop *loop, enum uma_guard_level level, const char *text, int code) {
+    keep_note(loop, text, code);
     uma_guard_say_text(level, text, code);
 }
 
@@ -221,13 +226,23 @@ static void read_first_policy(struct uma_guard_loop *loop) {
 
 /* ---- opening ------------------------------------------------------------------------------------------------- */
 
-/* "trail: there is no such folder" */
-static void note_of(struct uma_guard_loop *loop, const char *what, const char *note) {
+/* "no trail is kept in '/var/lib/umactl-guard': there is no such folder; what is done is not written down (...)". The trail itself has the first half, without the folder. */
+static void note_folder(struct uma_guard_loop *loop, const char *what, const char *folder, const char *why, int code, const char *effect) {
     struct uma_guard_line line = { 0 };
     uma_guard_line_text(&line, what);
-    uma_guard_line_text(&line, note);
+    uma_guard_line_text(&line, why ? ": " : "");
+    uma_guard_line_text(&line, why ? why : "");
     line.text[line.length] = '\0';
-    uma_guard_loop_note(loop, UMA_GUARD_WARNING, line.text, 0);
+    keep_note(loop, line.text, code);
+    uma_guard_line_begin(&line, UMA_GUARD_WARNING);
+    uma_guard_line_text(&line, what);
+    uma_guard_line_text(&line, " in ");
+    uma_guard_line_name(&line, folder, FOLDER_SHOWN);
+    uma_guard_line_text(&line, why ? ": " : "");
+    uma_guard_line_text(&line, why ? why : "");
+    uma_guard_line_error(&line, code);
+    uma_guard_line_text(&line, effect);
+    uma_guard_say(&line);
 }
 
 /* FOLDER/NAME; false: too long */
@@ -247,7 +262,7 @@ static void open_control(struct uma_guard_loop *loop, const char *folder) {
     if (r >= 0)
         r = uma_guard_watch_control(&loop->watch, r);
     if (r < 0)
-        uma_guard_loop_note(loop, UMA_GUARD_WARNING, "no control socket in the run folder: umactl guard cannot ask", r);
+        note_folder(loop, "no control socket", folder, NULL, r, "; umactl guard cannot ask this guard");
 }
 
 /*
@@ -269,8 +284,9 @@ static int open_in_run_folder(struct uma_guard_loop *loop, int64_t now) {
         uma_guard_loop_note(loop, UMA_GUARD_NOTICE, "another guard runs in this run folder: this one keeps no state and cannot be asked",
                             0);
     else if (r < 0)
-        uma_guard_loop_note(loop, UMA_GUARD_WARNING,
-                            "no state is kept in the run folder: a guard that is killed leaves stopped what it stopped", r);
+        note_folder(
+            loop, "no state is kept", folder, NULL, r,
+            "; a guard that is killed leaves stopped what it stopped (umactl-guard.service makes the folder, --run-folder names another)");
     if (!shared)
         open_control(loop, folder);
     r = join(path, sizeof(path), folder, UMA_GUARD_SOCKET_NAME) ? uma_guard_link_open(&loop->link, path, now) : -ENAMETOOLONG;
@@ -285,8 +301,11 @@ static int open_in_run_folder(struct uma_guard_loop *loop, int64_t now) {
 static void open_in_state_folder(struct uma_guard_loop *loop) {
     const char *note = NULL;
     loop->recording = uma_guard_recording_open(loop->options.state_folder, &note);
+    struct uma_guard_kept kept;
+    uma_guard_recording_kept(loop->recording, &kept);
     if (note != NULL)
-        note_of(loop, "recording: ", note);
+        note_folder(loop, kept.open ? "recording" : "no recording is kept", loop->options.state_folder, note, 0,
+                    kept.open ? "" : "; what is read cannot be replayed afterwards");
 }
 
 int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_options *options) {
@@ -297,8 +316,12 @@ int uma_guard_loop_open(struct uma_guard_loop *loop, const struct uma_guard_opti
     loop->trail = uma_guard_trail_open(options->state_folder, &note);
     if (loop->trail == NULL)
         return -ENOMEM;
+    struct uma_guard_kept kept;
+    uma_guard_trail_kept(loop->trail, &kept);
     if (note != NULL)
-        note_of(loop, "trail: ", note);
+        note_folder(loop, kept.open ? "trail" : "no trail is kept", options->state_folder, note, 0,
+                    kept.open ? ""
+                              : "; what is done is not written down (umactl-guard.service makes the folder, --state-folder names another)");
     int r = uma_guard_watch_open(&loop->watch, prefix);
     if (r < 0)
         return r;

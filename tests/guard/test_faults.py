@@ -4,6 +4,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -174,11 +175,36 @@ def no_folders():
     needs_namespaces()
     scene = Scene("--run-folder", "/nonexistent/run", "--state-folder", "/proc/nowhere")
     with scene as (machine, guard):
-        contains(guard.text(), "no state is kept")
-        contains(guard.text(), "no control socket")
+        for line in ("no state is kept in '/nonexistent/run': No such file or directory; a guard that is killed leaves stopped what it stopped "
+                     "(umactl-guard.service makes the folder, --run-folder names another)",
+                     "no control socket in '/nonexistent/run': No such file or directory; umactl guard cannot ask this guard",
+                     "no trail is kept in '/proc/nowhere': there is no such folder; what is done is not written down "
+                     "(umactl-guard.service makes the folder, --state-folder names another)",
+                     "no recording is kept in '/proc/nowhere': there is no such folder; what is read cannot be replayed afterwards"):
+            equal([said for _, said in guard.lines].count(line), 1, line + "\n" + guard.text())
+        assert "No such device" not in guard.text(), guard.text()  # the same once more, and worse
         victim = brakes(scene, guard)
         equal(guard.stop(), 0)
         until(lambda: not stopped(victim.pid), why="let go")
+
+
+@case("what was kept in another form is set aside, and said with its folder, which may be hostile")
+def set_aside():
+    needs_namespaces()
+    parent = tempfile.mkdtemp(prefix="umactl-test-")
+    folder = os.path.join(parent, "a\x1b[31m\n")
+    os.mkdir(folder)
+    try:
+        with open(os.path.join(folder, "trail"), "wb") as f:
+            f.write(b"something else")
+        with Scene(state_folder=folder) as (machine, guard):
+            contains(guard.text(), f"trail in '{parent}/a\\x1b[31m\\x0a': what was kept there has another form: it is set aside")
+            assert "\x1b" not in guard.text()
+            equal(guard.stop(), 0)
+            equal([r["text"] for r in guard.trail() if r["kind"] == "note"][0][:6], "trail:")
+        assert os.path.exists(os.path.join(folder, "trail.old"))
+    finally:
+        shutil.rmtree(parent)
 
 
 @case("a state folder whose disk is full")
