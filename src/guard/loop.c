@@ -128,10 +128,22 @@ static struct uma_guard_view view_of(const struct uma_guard_loop *loop) {
                                     .n_envelopes = loop->declared.n };
 }
 
+static void note_danger_over(struct uma_guard_loop *loop) {
+    struct uma_guard_line line = { 0 };
+    uma_guard_line_text(&line, "the danger is over, at which nothing was done; headroom was ");
+    uma_guard_line_bytes(&line, loop->would.lowest);
+    uma_guard_line_text(&line, " at the lowest");
+    line.text[line.length] = '\0';
+    uma_guard_loop_note(loop, UMA_GUARD_NOTICE, line.text, 0);
+}
+
 /* Decides and acts; true: it acted. */
 static bool decide(struct uma_guard_loop *loop, struct uma_guard_view *view) {
     *view = view_of(loop);
     uma_guard_decide(&loop->state, &loop->history, &loop->policy, view, &loop->decision);
+    if (loop->dry_run && uma_guard_dry_run_follow(&loop->would, &loop->policy, uma_guard_history_headroom(&loop->history),
+                                                  loop->reading.time, &loop->state, &loop->decision))
+        note_danger_over(loop);
     if (loop->decision.n == 0)
         return false;
     uma_guard_respond(loop, loop->reading.time);
@@ -179,6 +191,8 @@ static void take_policy(struct uma_guard_loop *loop, const struct uma_guard_poli
     bool dry_run = dry(loop, policy);
     if (dry_run && !loop->dry_run)
         (void)uma_guard_let_go(loop, 0, false); /* whoever is stopped would stay so */
+    if (!dry_run)
+        loop->would = (struct uma_guard_dry_run){ 0 };
     loop->policy = *policy;
     loop->dry_run = loop->actor.dry_run = dry_run;
     uma_guard_policy_settle(&loop->policy, loop->reading.total);

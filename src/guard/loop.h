@@ -9,6 +9,7 @@
 #include "guard/control.h"
 #include "guard/decide.h"
 #include "guard/declared.h"
+#include "guard/dry_run.h"
 #include "guard/gpu_file.h"
 #include "guard/journal.h"
 #include "guard/last_resort.h"
@@ -51,6 +52,7 @@ struct uma_guard_loop {
     struct uma_guard_state state;
     struct uma_guard_state_file state_file;
     struct uma_guard_decision decision;
+    struct uma_guard_dry_run would;
     struct uma_guard_actor actor;
     struct uma_guard_marks marks;
     struct uma_guard_trail *trail;

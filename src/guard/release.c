@@ -12,7 +12,7 @@ void uma_guard_release_begin(struct uma_guard_loop *loop, const struct uma_guard
         .pid = action->pid, .since = now, .bytes = action->bytes, .headroom = uma_guard_history_headroom(&loop->history)
     };
     memcpy(release->name, who->name, sizeof(release->name));
-    uma_guard_watch_victim(&loop->watch, loop->dry_run ? 0 : action->pid);
+    uma_guard_watch_victim(&loop->watch, action->pid);
 }
 
 static void say(struct uma_guard_loop *loop, const char *what, int64_t took) {
@@ -42,7 +42,7 @@ void uma_guard_release_look(struct uma_guard_loop *loop, int64_t now) {
     struct uma_guard_release *release = &loop->release;
     if (release->pid == 0)
         return;
-    if (!release->gone && !loop->dry_run && uma_guard_victim_left(&loop->actor) == 0) {
+    if (!release->gone && uma_guard_victim_left(&loop->actor) == 0) {
         release->gone = true;
         release->gone_at = now;
         if (loop->state.victim == release->pid)

@@ -226,7 +226,7 @@ static void after(struct uma_guard_loop *loop, const struct uma_guard_action *ac
         uma_guard_failed(&loop->state, action);
         if (acted->result != -ESRCH)
             mark(loop, action->pid, action->start, UMA_GUARD_PROTECTED, acted->at, REFUSED_NS);
-    } else if (action->kind == UMA_GUARD_TERM || action->kind == UMA_GUARD_KILL)
+    } else if (!loop->dry_run && (action->kind == UMA_GUARD_TERM || action->kind == UMA_GUARD_KILL))
         uma_guard_release_begin(loop, action, who, acted->at);
 }
 
@@ -243,6 +243,8 @@ void uma_guard_respond(struct uma_guard_loop *loop, int64_t looked) {
         acted[i] = do_action(loop, &loop->decision.actions[i], &who[i]);
         after(loop, &loop->decision.actions[i], &who[i], &acted[i]);
     }
+    if (loop->dry_run) /* whom it would have signalled, counted: nobody is held */
+        loop->actor.stopped.n = loop->actor.ended.n = 0;
     loop->counts.actions += n;
     uma_guard_loop_keep_state(loop);
     for (uint32_t i = 0; i < n; i++) {

@@ -136,6 +136,48 @@ def dry_run():
         equal(guard.receipts("brake")[0]["dry_run"], "1")
 
 
+@case("a dry run tells the first action of an episode alone: what would have followed it is not known; and it never says that it was done")
+def dry_run_first():
+    needs_namespaces()
+    scene = Scene("--dry-run", policy=POLICY.replace("BrakeMost=60", "BrakeMost=1\nBrakeTimes=1"))
+    with scene as (machine, guard):
+        victim = scene.victim("--rate", 150, "--most", 480)
+        victim.begin()
+        guard.wait_for("would stop 'grow'")
+        until(lambda: machine.left() < 40 * MIB, why="it has it all")
+        time.sleep(2.5)  # stopped too long, below the hard floor, and its release awaited: a guard that acts would have killed it, and somebody else
+        status = guard.ask("status")
+        equal((status["dry_run"], status["actions"], status["stopped_processes"], status.get("braked"), status.get("victim")), ("yes", "1", "0", None, None))
+        machine.available += 480 * MIB  # as if it gave all back
+        guard.wait_for("the danger is over, at which nothing was done; headroom was 3")
+        time.sleep(0.5)
+        other = scene.victim("--rate", 150, "--most", 440)  # another episode
+        first = len(guard.lines)
+        other.begin()
+        guard.wait_for("would stop 'grow' (pid %d" % other.pid, after=first)
+        assert not stopped(victim.pid) and not victim.ended() and not stopped(other.pid)
+        equal(guard.stop(), 0)
+        equal([r["action"] for r in guard.trail() if r["kind"] == "receipt"], ["brake", "brake"])
+        for words in ("would kill", "would let go", "unkillable", "let go on"):
+            assert words not in guard.text(), words
+
+
+@case("a dry run that is given a policy with which it acts goes on with nobody held")
+def dry_run_ends():
+    needs_namespaces()
+    scene = Scene(policy=POLICY + "[Guard]\nDryRun=yes\n")
+    with scene as (machine, guard):
+        victim = scene.victim("--rate", 60, "--most", 440)
+        victim.begin()
+        guard.wait_for("would stop 'grow'")
+        guard.set_policy(POLICY)
+        guard.signal(signal.SIGHUP)
+        guard.wait_for("policy read again")
+        until(lambda: stopped(victim.pid), why="stopped")
+        equal(guard.ask("status")["dry_run"], "no")
+        equal(guard.stop(), 0)
+
+
 @case("only what is below --within can be touched")
 def within():
     needs_namespaces()
