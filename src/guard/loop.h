@@ -65,6 +65,8 @@ struct uma_guard_loop {
     struct uma_guard_last_resort resort;
     struct uma_guard_release release;
     struct uma_guard_counts counts;
+    int64_t room_told; /* when a request for room was written down last; 0: never */
+    int room_result;   /* what came of it */
     int64_t started, due, looked, checked_stopped, hinted, status_at, late_said;
     bool dry_run, ending, policy_broken, gpu_old;
     uint64_t within_start; /* of the process that --within names; 0: there was none, and nobody may be touched */

@@ -18,6 +18,12 @@
 #define CHECK_FOR_NS UMA_SECOND_NS
 #define CHECK_EVERY_NS (UMA_SECOND_NS / 20)
 
+/*
+ * Page cache fills free memory on most machines by and by, and where it is none of weight files nothing comes of a request: one every ten seconds would leave nothing else in a trail of 4,096 records after six hours. Written down like this they
+ * take two weeks.
+ */
+#define ROOM_TOLD_EVERY_NS (600 * UMA_SECOND_NS)
+
 static bool acts_on_a_tree(enum uma_guard_action_kind kind) {
     return kind == UMA_GUARD_BRAKE || kind == UMA_GUARD_RELEASE || kind == UMA_GUARD_TERM || kind == UMA_GUARD_KILL;
 }
@@ -230,14 +236,36 @@ static void after(struct uma_guard_loop *loop, const struct uma_guard_action *ac
         uma_guard_release_begin(loop, action, who, acted->at);
 }
 
+/* Another request for room, soon after one that was written down. */
+static bool is_no_news(const struct uma_guard_loop *loop, int64_t now) {
+    for (uint32_t i = 0; i < loop->decision.n && i < UMA_GUARD_ACTIONS; i++)
+        if (loop->decision.actions[i].kind != UMA_GUARD_ROOM)
+            return false;
+    return loop->room_told != 0 && now - loop->room_told < ROOM_TOLD_EVERY_NS;
+}
+
+static void tell(struct uma_guard_loop *loop, const struct uma_guard_action *action, const struct uma_guard_candidate *who,
+                 const struct uma_guard_acted *acted, int64_t looked) {
+    if (action->kind == UMA_GUARD_ROOM) {
+        loop->room_told = acted->at;
+        loop->room_result = acted->result;
+    }
+    write_receipt(loop, action, who, acted, looked);
+    if (!is_the_helpers(action->kind))                       /* those it was told already */
+        (void)tell_helper(loop, action, who, acted->result); /* counted there */
+    log_action(loop, action, who, acted, looked);
+}
+
 void uma_guard_respond(struct uma_guard_loop *loop, int64_t looked) {
     struct uma_guard_acted acted[UMA_GUARD_ACTIONS];
     struct uma_guard_candidate who[UMA_GUARD_ACTIONS];
     uint32_t n = MIN_OF(loop->decision.n, (uint32_t)UMA_GUARD_ACTIONS);
     if (n == 0)
         return;
+    bool quiet = is_no_news(loop, looked);
     uma_guard_loop_keep_state(loop); /* what is about to be done: a guard that is killed in the middle lets go what it stopped */
-    write_decision(loop);
+    if (!quiet)
+        write_decision(loop);
     for (uint32_t i = 0; i < n; i++) {
         who[i] = whom(loop, &loop->decision.actions[i]);
         acted[i] = do_action(loop, &loop->decision.actions[i], &who[i]);
@@ -247,13 +275,9 @@ void uma_guard_respond(struct uma_guard_loop *loop, int64_t looked) {
         loop->actor.stopped.n = loop->actor.ended.n = 0;
     loop->counts.actions += n;
     uma_guard_loop_keep_state(loop);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct uma_guard_action *action = &loop->decision.actions[i];
-        write_receipt(loop, action, &who[i], &acted[i], looked);
-        if (!is_the_helpers(action->kind))                             /* those it was told already */
-            (void)tell_helper(loop, action, &who[i], acted[i].result); /* counted there */
-        log_action(loop, action, &who[i], &acted[i], looked);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!quiet || (acted[i].result < 0) != (loop->room_result < 0))
+            tell(loop, &loop->decision.actions[i], &who[i], &acted[i], looked);
 }
 
 /* ---- beside decisions ---------------------------------------------------------------------------------------- */

@@ -211,6 +211,23 @@ def _():
         equal(len([r for r in c.guard.trail() if r["kind"] == "receipt"]), 1)
 
 
+@case("room: asked for again and again it is written down once in ten minutes, and when something else comes of it")
+def _():
+    with Chain(policy=ROOM.replace("RoomEvery=60", "RoomEvery=1")) as c:
+        c.machine.cache = 460 * MIB
+        until(lambda: c.helper.log.count("room: asked for") >= 3, why="three requests")
+        equal([r["result"] for r in c.guard.receipts("room")], ["0"])
+        equal(len([r for r in c.guard.trail() if r["kind"] == "decision"]), 1)
+        assert int(c.guard.ask("status")["actions"]) >= 3
+        equal(c.helper.stop(), 0)
+        c.guard.wait_for("could not ask for room: ")
+        time.sleep(2.5)
+        equal(len(c.guard.receipts("room")), 2)
+        c.helper.start()
+        until(lambda: len(c.guard.receipts("room")) == 3, why="asked again")
+        equal(c.guard.receipts("room")[-1]["result"], "0")
+
+
 @case("room: asked of nobody is not asked")
 def _():
     with Chain(policy=ROOM) as c:
