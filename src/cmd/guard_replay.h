@@ -22,4 +22,4 @@ struct uma_guard_replaying {
 };
 
 /* The next reading. Returns 0; its type is that of those who call it. */
-int uma_guard_replay_next(void *replaying, const struct uma_guard_view *view, int64_t real_time);
+int uma_guard_replay_next(void *userdata, const struct uma_guard_view *view, int64_t real);
