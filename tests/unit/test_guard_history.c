@@ -230,11 +230,10 @@ static void leak(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(empty, begin),  cmocka_unit_test_setup(rates, begin), cmocka_unit_test_setup(round_ring, begin),
-        cmocka_unit_test_setup(gaps, begin),   cmocka_unit_test_setup(lists, begin), cmocka_unit_test_setup(counters, begin),
-        cmocka_unit_test_setup(steady, begin), cmocka_unit_test_setup(found, begin), cmocka_unit_test_setup(rises_out, begin),
-        cmocka_unit_test_setup(comes_back, begin),
-        cmocka_unit_test_setup(leak, begin),
+        cmocka_unit_test_setup(empty, begin),      cmocka_unit_test_setup(rates, begin), cmocka_unit_test_setup(round_ring, begin),
+        cmocka_unit_test_setup(gaps, begin),       cmocka_unit_test_setup(lists, begin), cmocka_unit_test_setup(counters, begin),
+        cmocka_unit_test_setup(steady, begin),     cmocka_unit_test_setup(found, begin), cmocka_unit_test_setup(rises_out, begin),
+        cmocka_unit_test_setup(comes_back, begin), cmocka_unit_test_setup(leak, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
