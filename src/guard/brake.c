@@ -236,10 +236,12 @@ void uma_guard_brake_culprits(struct uma_guard_deciding *c) {
         const struct uma_guard_process *root = &c->view->processes[c->trees[i].root];
         if (root->pid <= 1 || (c->trees[i].flags & UMA_GUARD_EXITING) || is_victim(c->state, root))
             continue;
-        if (!c->policy->brake || (c->trees[i].flags & (UMA_GUARD_PROTECTED | UMA_GUARD_NO_BRAKE)))
+        if (!c->policy->brake || (c->trees[i].flags & (UMA_GUARD_PROTECTED | UMA_GUARD_NO_BRAKE))) {
             c->unbrakable++;
-        else
+            c->endable += !(c->trees[i].flags & UMA_GUARD_PROTECTED);
+        } else {
             brake(c, &c->trees[i]);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ struct uma_guard_deciding {
     bool alarm;          /* danger, and nothing excuses it */
     bool explained;      /* trees and fall are of a table that is fresh enough to act on */
     uint32_t unbrakable; /* culprits that may not be stopped */
+    uint32_t endable;    /* those of them that may be ended */
     bool too_long,
         too_often; /* a stopped tree's time is over, and the machine is below the hard floor; stopped again and again, and below the line */
     struct uma_guard_danger danger;

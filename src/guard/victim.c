@@ -65,13 +65,18 @@ static void end(struct uma_guard_deciding *c, enum uma_guard_reason reason) {
         step(c, UMA_GUARD_TERM, reason);
 }
 
+/* Also where it goes on growing, as with a long horizon: the hard floor is farther away than its warning and its own end take. */
+static bool time_for_all(const struct uma_guard_deciding *c) {
+    return c->danger.to_hard > c->policy->warn_grace + c->policy->term_grace;
+}
+
 /* ---- following it -------------------------------------------------------------------------------------------------- */
 
 static void follow_warned(struct uma_guard_deciding *c, bool recovered) {
     bool over = c->now - c->state->warned >= uma_guard_nanoseconds(c->policy->warn_grace);
     if (c->state->victim_gone || (recovered && over))
         clear_victim(c->state);
-    else if (over || (c->danger.danger && c->danger.falling))
+    else if (over || (c->danger.danger && c->danger.falling && !time_for_all(c)))
         end(c, UMA_GUARD_DID_NOT_END);
 }
 
@@ -150,8 +155,8 @@ static enum uma_guard_reason is_due(const struct uma_guard_deciding *c) {
         return UMA_GUARD_BRAKED_TOO_LONG;
     if (c->too_often)
         return UMA_GUARD_BRAKED_TOO_OFTEN;
-    /* nobody who can be stopped: the next rung comes as early as the stop would have before the hard floor */
-    if (c->alarm && c->unbrakable > 0 && d->falling && d->to_hard <= c->policy->horizon && c->state->brake_last != c->now)
+    /* nobody who can be stopped: the next rung comes as early as the stop would have before the hard floor. Where he may not be ended either, another one who stands is not ended for him. */
+    if (c->alarm && c->endable > 0 && d->falling && d->to_hard <= c->policy->horizon && c->state->brake_last != c->now)
         return UMA_GUARD_NOBODY_TO_BRAKE;
     return UMA_GUARD_NO_REASON;
 }
@@ -198,7 +203,7 @@ void uma_guard_victim_begin(struct uma_guard_deciding *c) {
     s->victim_bytes = what_should_come_back(c, tree, root);
     s->lowest = c->danger.headroom;
     bool stands = !c->danger.falling || reason == UMA_GUARD_BRAKED_TOO_OFTEN; /* this one is stopped since a moment ago */
-    if (c->policy->warn && (tree->flags & UMA_GUARD_WARNS) && stands && !no_time(c)) {
+    if (c->policy->warn && (tree->flags & UMA_GUARD_WARNS) && (stands || time_for_all(c)) && !no_time(c)) {
         uma_guard_brake_let_go(c, root->pid, root->start, reason); /* a stopped job hears nothing */
         step(c, UMA_GUARD_WARN, reason);
     } else {

@@ -174,6 +174,33 @@ static void no_brake(void **state) {
     assert_true(script.now.available < script.policy.floor);
 }
 
+/* Another one stands stopped. Who grows now is neither stopped nor ended: that is no reason to end the one who stands, above the hard floor. */
+static void protected_grower(void **state) {
+    (void)state;
+    two(12 * GIB);
+    assert_true(take_until(UMA_GUARD_BRAKE, 20 * MIB, script.policy.floor));
+    struct uma_guard_process *stands = hog;
+    hog = script_process("sealed", GIB, 0);
+    hog->flags |= UMA_GUARD_PROTECTED;
+    rest(1000, script.now.available);
+    assert_true(script.state.braked[0].stopped && script.state.braked[0].pid == stands->pid);
+    assert_false(take_until(UMA_GUARD_TERM, 60 * MIB, script.policy.hard_floor + 100 * MIB) || script_action(UMA_GUARD_KILL));
+    assert_int_equal(script.state.victim, 0);
+}
+
+/* With a long horizon whoever may not be stopped is due early: he is warned, and has his time, although he grows on. */
+static void warned_in_time(void **state) {
+    (void)state;
+    script.policy.horizon = 600;
+    two(40 * GIB);
+    hog->flags |= UMA_GUARD_NO_BRAKE | UMA_GUARD_WARNS;
+    assert_true(take_until(UMA_GUARD_WARN, 2 * MIB, 20 * GIB));
+    assert_null(script_action(UMA_GUARD_TERM));
+    int64_t since = script.now.time;
+    assert_true(take_until(UMA_GUARD_TERM, 2 * MIB, 2 * GIB));
+    assert_true(script.now.time - since >= (int64_t)(script.policy.warn_grace * 1000) * MS);
+}
+
 static void unkillable(void **state) {
     (void)state;
     script.policy.last_resort = true;
@@ -347,6 +374,8 @@ int main(void) {
         T(brake_ends),
         T(to_the_end),
         T(no_brake),
+        T(protected_grower),
+        T(warned_in_time),
         T(unkillable),
         T(warns),
         T(declared),
