@@ -24,6 +24,7 @@ import time
 
 import peers
 import ssh
+import systemd
 from initramfs import Archive
 from kernel_packages import Missing
 
@@ -162,6 +163,8 @@ def _pack(scenario, kernel, module, programs, variables, server, path):
     if scenario.disk:
         wanted.append("virtio_blk")
     peers.pack(archive, dict(variable.split("=", 1) for variable in variables).get("GUARD"))
+    if scenario.systemd:
+        systemd.pack(archive)
     if server:
         wanted.append("virtio_net")
         server.pack(archive)

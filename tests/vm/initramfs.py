@@ -6,7 +6,7 @@ import stat
 import subprocess
 
 
-LIBRARY_PLACES = ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib", "/lib")
+LIBRARY_PLACES = ("/usr/lib/x86_64-linux-gnu/systemd", "/lib/x86_64-linux-gnu/systemd", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib", "/lib")
 
 
 class Archive:

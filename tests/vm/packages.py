@@ -31,8 +31,8 @@ def with_libraries(apt, package):
     return wanted
 
 
-def unpacked(package):
-    """The folder with the package's files and those of the libraries that it needs; it is made once."""
+def unpacked(package, also=()):
+    """The folder with the package's files, those of the packages named beside it, which must be of the same version, and those of the libraries that it needs; it is made once."""
     folder = cache_folder()
     final = os.path.join(folder, "package-" + package)
     with cache_locked(folder):
@@ -40,7 +40,7 @@ def unpacked(package):
             return final
         apt = Apt(folder)
         with tempfile.TemporaryDirectory(dir=folder, prefix="new-") as new:
-            problem = apt.download(with_libraries(apt, package), new)
+            problem = apt.download(list(dict.fromkeys([*with_libraries(apt, package), *also])), new)
             if problem:
                 raise Missing(f"the package {package} is not to be had: {problem}")
             root = os.path.join(new, "root")

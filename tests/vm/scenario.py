@@ -11,6 +11,7 @@ scenarios/NAME.sh begins with a comment that says what it shows, and lines "#: K
   #: modules NAME...      of the guest's kernel, loaded before the script starts
   #: ssh yes              an sshd that the outside uses between `start_sshd` and `stop_sshd` (ssh.py)
   #: kernel OPTION...     for the kernel's command line
+  #: init systemd         systemd is process 1, and the script runs as its service (systemd.py)
 Beside it, scenarios/NAME.py can hold judge(outcome, tap): checks of what only the outside knows (guest.Outcome): tap.check(passed, text),
 tap.skip(text, reason), tap.note(text). Without it a scenario passes when the guest came to its end and no check in it failed.
 """
@@ -28,7 +29,7 @@ class Scenario:
         self.path, self.name = path, os.path.splitext(os.path.basename(path))[0]
         self.memory, self.bound, self.processors = 512 << 20, 60.0, 2
         self.disk = self.disk_rate = self.disk_write_rate = 0
-        self.ssh, self.bound_each = False, 0.0
+        self.ssh, self.systemd, self.bound_each = False, False, 0.0
         self.needs, self.modules, self.kernel_options = [("heartbeat", "/bin/heartbeat")], [], ""
         with open(path, encoding="utf-8") as file:
             for key, value in re.findall(r"^#: (\w+) +(.*?)\s*$", file.read(), re.M):
@@ -53,6 +54,8 @@ class Scenario:
             self.modules += value.split()
         elif key == "ssh":
             self.ssh = value == "yes"
+        elif key == "init" and value == "systemd":
+            self.systemd = True
         elif key == "kernel":
             self.kernel_options += " " + value
         else:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+# The guard under systemd with its own unit: it starts, has the rights that the unit lists and no more, and is there again when it is killed or hangs.
+# shellcheck shell=sh disable=SC1091
+#: memory 1G
+#: bound 200
+#: init systemd
+#: needs umactl
+#: needs uma-guard=/usr/local/sbin/uma-guard
+#: needs umactl-guard.service=/etc/systemd/system/umactl-guard.service
+. /lib.sh
+
+main_pid() { systemctl show -P MainPID umactl-guard; }
+active() { [ "$(systemctl is-active umactl-guard)" = active ]; }
+renewed() { active && [ "$(main_pid)" != 0 ] && [ "$(main_pid)" != "$old" ]; }
+journal() { journalctl -u umactl-guard --no-pager -o cat; }
+said() { journal | grep -q "$1"; }
+has() { [ "$(sed -n "s/^$1:[[:space:]]*//p" "/proc/$(main_pid)/status")" = "$2" ]; }
+locked() { [ "$(sed -n 's/^VmLck:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$(main_pid)/status")" -gt 0 ]; }
+same() { active && [ "$(main_pid)" = "$old" ]; }
+unsaid() { ! said "$1"; }
+
+check "systemd is process 1" [ "$(cat /proc/1/comm)" = systemd ]
+systemctl start umactl-guard
+check "the unit is active: it told READY" active
+# CAP_DAC_READ_SEARCH 2, CAP_KILL 5, CAP_IPC_LOCK 14, CAP_SYS_PTRACE 19, CAP_SYS_NICE 23 (linux/capability.h)
+check "its capabilities are those that the unit lists" has CapEff 0000000000884024
+check "and it can get no others" has CapBnd 0000000000884024
+check "its system calls are filtered" has Seccomp 2
+check "it can get no new privileges" has NoNewPrivs 1
+check "its memory is locked" locked
+check "it knows that it may end processes of all users" unsaid "of this user alone"
+umactl guard status 2>&1 | head -n 6 | while read -r line; do note "status: $line"; done
+check "umactl guard status reaches it" sh -c 'umactl guard status >/dev/null 2>&1'
+old=$(main_pid)
+mkdir -p /etc/umactl
+echo '[Brake' >/etc/umactl/guard.conf
+systemctl reload umactl-guard
+sleep 1
+check "a broken policy does not end it" same
+sleep 11
+check "the watchdog is fed for longer than its 10 s" same
+rm /etc/umactl/guard.conf
+kill -KILL "$old"
+check "killed, it is started anew" until_true 5 renewed
+old=$(main_pid)
+kill -STOP "$old"
+check "stopped for longer than the watchdog, it is started anew" until_true 25 renewed
+# root with five capabilities; a unit without any of this has 9.6
+systemd-analyze security umactl-guard --no-pager 2>&1 | tail -n 1 | while read -r line; do note "exposure: $line"; done
+journal | tail -n 25 | while read -r line; do note "journal: $line"; done
