@@ -34,9 +34,13 @@ check "umactl guard status reaches it" sh -c 'umactl guard status >/dev/null 2>&
 old=$(main_pid)
 mkdir -p /etc/umactl
 echo '[Brake' >/etc/umactl/guard.conf
-systemctl reload umactl-guard
+check "reload reaches it" systemctl reload umactl-guard
 sleep 1
 check "a broken policy does not end it" same
+check "and it says so" said guard.conf
+printf '[Brake]\nBrakeMost = 30\n' >/etc/umactl/guard.conf
+check "reload with a policy in order" systemctl reload umactl-guard
+check "that policy is read" until_true 3 said "policy read again"
 sleep 11
 check "the watchdog is fed for longer than its 10 s" same
 rm /etc/umactl/guard.conf
