@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-# The guard under systemd with its own unit: it starts, has the rights that the unit lists and no more, and is there again when it is killed or hangs.
+# The guard under systemd with its own unit: it starts, has the rights that the unit lists and no more, stops and ends who grows with these, and is there again when it is killed or hangs.
 # shellcheck shell=sh disable=SC1091
 #: memory 1G
-#: bound 200
+#: bound 260
 #: init systemd
 #: needs umactl
+#: needs engine
 #: needs uma-guard=/usr/local/sbin/uma-guard
 #: needs umactl-guard.service=/etc/systemd/system/umactl-guard.service
 . /lib.sh
@@ -18,6 +19,12 @@ has() { [ "$(sed -n "s/^$1:[[:space:]]*//p" "/proc/$(main_pid)/status")" = "$2" 
 locked() { [ "$(sed -n 's/^VmLck:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$(main_pid)/status")" -gt 0 ]; }
 same() { active && [ "$(main_pid)" = "$old" ]; }
 unsaid() { ! said "$1"; }
+policy() { # BRAKE_MOST
+    printf '[Brake]\nBrakeMost = %s\n[Kill]\nTermGrace = 1\nReleaseWait = 3\n' "$1" >/etc/umactl/guard.conf
+    systemctl reload umactl-guard
+}
+stands() { grep -q '^State:.T' "/proc/$culprit/status"; }
+gone() { ! grep -q '^State:.[^ZX]' "/proc/$culprit/status" 2>/dev/null; }
 
 check "systemd is process 1" [ "$(cat /proc/1/comm)" = systemd ]
 systemctl start umactl-guard
@@ -38,14 +45,21 @@ check "reload reaches it" systemctl reload umactl-guard
 sleep 1
 check "a broken policy does not end it" same
 check "and it says so" said guard.conf
-printf '[Brake]\nBrakeMost = 30\n' >/etc/umactl/guard.conf
-check "reload with a policy in order" systemctl reload umactl-guard
+check "reload with a policy in order" policy 60
 check "that policy is read" until_true 3 said "policy read again"
 sleep 11
 check "the watchdog is fed for longer than its 10 s" same
-rm /etc/umactl/guard.conf
+# its parent is process 1, as a service's is
+(engine name=culprit "anon=$(($(meminfo MemAvailable) / MIB - 200))M@100" anon=2G@20 stay >/dev/null 2>&1 & echo $! >/tmp/culprit)
+read -r culprit </tmp/culprit
+check "who grows is stopped" until_true 90 stands
 kill -KILL "$old"
 check "killed, it is started anew" until_true 5 renewed
+check "it goes on where that one was ended" until_true 5 said "goes on where a guard before it was ended"
+check "who was stopped still stands" stands
+check "with a shorter time for a stop" policy 0.5
+check "he is ended" until_true 90 gone
+rm /etc/umactl/guard.conf
 old=$(main_pid)
 kill -STOP "$old"
 check "stopped for longer than the watchdog, it is started anew" until_true 25 renewed
