@@ -82,8 +82,9 @@ int uma_guard_self_test(struct uma_guard_loop *loop) {
         return fails("no table of the processes could be taken", r);
     if (r < 0)
         uma_guard_say_text(UMA_GUARD_WARNING,
-                           loop->processes.time == 0 ? "no table of the processes could be taken"
-                                                     : "no process may be touched: the one that --within names cannot be found",
+                           loop->processes.time == 0   ? "no table of the processes could be taken"
+                           : loop->options.within == 0 ? "the processes could not be looked at again in time"
+                                                       : "no process may be touched: the one that --within names cannot be found",
                            r);
     if ((r = rehearse_decision(loop)) < 0)
         return fails("no memory to rehearse a decision", r);
