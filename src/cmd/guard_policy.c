@@ -9,7 +9,7 @@ static const char usage[] =
     "usage: umactl guard policy [FILE] [OPTION...]\n"
     "\n"
     "The policy in force for this machine, in the form of its file, and which file set what: /etc/umactl/guard.conf and guard.conf.d/*.conf\n"
-    "(the same names below /usr/lib/umactl come first), or FILE alone. What is 0 for \"by the machine's size\" is filled in.\n"
+    "(from /usr/lib/umactl what /etc does not have by that name), or FILE alone. What is 0 for \"by the machine's size\" is filled in.\n"
     "\n"
     "      --check          say only whether it can be used; a mistake is told with its file and line\n"
     "      --reasons        the reason of every key as a comment; a key that has its default is commented out\n"

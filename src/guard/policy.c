@@ -69,7 +69,6 @@ void uma_guard_policy_settle(struct uma_guard_policy *policy, uint64_t total) {
         policy->free_floor = policy->floor;
     if (total > 0 && policy->free_floor > total / 2)
         policy->free_floor = total / 2;
-    policy->kill = policy->kill && policy->terminate; /* who is not to be asked to end is not to be killed either */
     policy->horizon = at_least(policy->horizon, 0);
     policy->brake_most = at_least(policy->brake_most, 0);
     policy->brake_release = at_least(policy->brake_release, 1);

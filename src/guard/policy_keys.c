@@ -45,8 +45,8 @@ const struct uma_guard_key uma_guard_keys[UMA_GUARD_KEYS] = {
       "written; but the machine must last that long." },
 
     { "Kill", "Terminate", UMA_GUARD_KEY_SWITCH, AT(terminate), 0, 1, false, false,
-      "End the victim with SIGTERM, where stopping did not help. With no, the guard stops and warns only, and a machine that "
-      "needs more than that may freeze." },
+      "End the victim with SIGTERM, where stopping did not help. With no, and Kill=yes, it is killed without being asked; with "
+      "no for both the guard stops and warns only, and a machine that needs more than that may freeze." },
     { "Kill", "Kill", UMA_GUARD_KEY_SWITCH, AT(kill), 0, 1, false, false,
       "End it with SIGKILL, where SIGTERM did not help." },
     { "Kill", "TermGrace", UMA_GUARD_KEY_SECONDS, AT(term_grace), 0, 600, false, false,

@@ -44,11 +44,6 @@ static void order(void **state) {
     p.floor = 60 * GIB;
     uma_guard_policy_settle(&p, 64 * GIB);
     assert_int_equal(p.floor, 32 * GIB);
-    p.terminate = false; /* stops and warns only: the kill that is on by default is none then */
-    p.kill = true;
-    uma_guard_policy_settle(&p, 64 * GIB);
-    assert_false(p.kill);
-    p.terminate = p.kill = true;
     uma_guard_policy_settle(&p, 64 * GIB); /* settled is settled */
     assert_int_equal(p.floor, 32 * GIB);
 }
