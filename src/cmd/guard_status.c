@@ -213,7 +213,11 @@ static void write_text(struct uma_text *text, const struct status *status) {
     uma_text_duration(text, (double)up.value);
     uma_text_append(text, is(status, "dry_run", "yes") ? "), as a dry run: it decides and does nothing.\n" : ").\n");
     if (is(status, "policy", "broken"))
-        uma_text_append(text, "Its policy's file has a mistake, and the policy before holds: see umactl guard policy --check.\n");
+        uma_text_append(
+            text,
+            is(status, "policy_holds", "defaults")
+                ? "Its policy's file had a mistake when it started: the defaults hold, and nobody is ended: see umactl guard policy --check.\n"
+                : "Its policy's file has a mistake, and the policy before holds: see umactl guard policy --check.\n");
     headroom_text(text, status);
     under_way_text(text, status);
     gpu_text(text, status);

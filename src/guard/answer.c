@@ -72,6 +72,8 @@ static void add_status(struct uma_guard_loop *loop, struct answer *answer) {
     add_number(answer, "up_seconds=", (uint64_t)((now - loop->started) / UMA_SECOND_NS));
     add_text(answer, "dry_run=", loop->dry_run ? "yes" : "no");
     add_text(answer, "policy=", loop->policy_broken ? "broken" : "fine");
+    if (loop->policy_broken)
+        add_text(answer, "policy_holds=", loop->policy_missing ? "defaults" : "before");
     add_number(answer, "looked_ns_ago=", (uint64_t)MAX_OF(now - loop->looked, 0));
     if (loop->failing_since != 0)
         add_text(answer, "headroom=", "unknown");
@@ -134,5 +136,6 @@ void uma_guard_status_line(const struct uma_guard_loop *loop, struct uma_guard_l
     if (loop->dry_run)
         uma_guard_line_text(line, ", dry run");
     if (loop->policy_broken)
-        uma_guard_line_text(line, ", policy broken: the one before holds");
+        uma_guard_line_text(line, loop->policy_missing ? ", policy broken: the defaults hold, and nobody is ended"
+                                                       : ", policy broken: the one before holds");
 }

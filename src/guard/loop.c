@@ -215,9 +215,13 @@ int uma_guard_loop_reload(struct uma_guard_loop *loop) {
     loop->policy_broken = r < 0;
     if (r < 0) {
         say_broken(&err);
-        uma_guard_loop_note(loop, UMA_GUARD_ERROR, "the policy is broken: the one before holds", 0);
+        uma_guard_loop_note(loop, UMA_GUARD_ERROR,
+                            loop->policy_missing ? "the policy is still broken: the defaults hold, and nobody is ended"
+                                                 : "the policy is broken: the one before holds",
+                            0);
         return r;
     }
+    loop->policy_missing = false;
     take_policy(loop, &loop->fresh);
     uma_guard_let_go_spared(loop);
     return 0;
@@ -229,6 +233,7 @@ int uma_guard_loop_reload(struct uma_guard_loop *loop) {
 static void read_first_policy(struct uma_guard_loop *loop) {
     struct uma_error err = { 0 };
     loop->policy_broken = uma_guard_policy_load(loop->options.root, loop->options.policy, &loop->fresh, &err) < 0;
+    loop->policy_missing = loop->policy_broken;
     if (loop->policy_broken) {
         say_broken(&err);
         uma_guard_policy_default(&loop->fresh);

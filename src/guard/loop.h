@@ -69,6 +69,7 @@ struct uma_guard_loop {
     int room_result;   /* what came of it */
     int64_t started, due, looked, checked_stopped, hinted, status_at, late_said;
     bool dry_run, ending, policy_broken, gpu_old;
+    bool policy_missing;   /* broken at the start, and none was read since: the defaults hold, and nobody is ended */
     uint64_t within_start; /* of the process that --within names; 0: there was none, and nobody may be touched */
     int64_t failing_since; /* /proc/meminfo cannot be read; 0: it can */
 };

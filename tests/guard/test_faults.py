@@ -147,7 +147,19 @@ def broken_at_start():
     with scene as (machine, guard):
         contains(guard.text(), "the defaults hold, and nobody is ended")
         contains(guard.text(), "guard.conf")
-        equal(guard.ask("status")["policy"], "broken")
+        contains(guard.text(), "policy broken: the defaults hold, and nobody is ended")  # the service manager's status
+        status = guard.ask("status")
+        equal((status["policy"], status["policy_holds"]), ("broken", "defaults"))
+        guard.signal(signal.SIGHUP)
+        guard.wait_for("still broken: the defaults hold, and nobody is ended")
+        assert "the one before holds" not in guard.text(), guard.text()  # there was none
+        guard.set_policy(POLICY)
+        guard.signal(signal.SIGHUP)
+        guard.wait_for("policy read again")
+        guard.set_policy("nonsense")
+        guard.signal(signal.SIGHUP)
+        guard.wait_for("the one before holds")
+        equal(guard.ask("status")["policy_holds"], "before")
         equal(guard.stop(), 0)
 
 

@@ -24,6 +24,7 @@ policy() { # BRAKE_MOST
     systemctl reload umactl-guard
 }
 stands() { grep -q '^State:.T' "/proc/$culprit/status"; }
+floor_is() { umactl guard status | grep -q "^ *floor  *$1[. ]"; } # MIB
 gone() { ! grep -q '^State:.[^ZX]' "/proc/$culprit/status" 2>/dev/null; }
 
 check "systemd is process 1" [ "$(cat /proc/1/comm)" = systemd ]
@@ -35,18 +36,23 @@ check "and it can get no others" has CapBnd 0000000000884024
 check "its system calls are filtered" has Seccomp 2
 check "it can get no new privileges" has NoNewPrivs 1
 check "its memory is locked" locked
+check "systemd waits 10 s for a sign of life" [ "$(systemctl show -P WatchdogUSec umactl-guard)" = 10s ]
 check "it knows that it may end processes of all users" unsaid "of this user alone"
 umactl guard status 2>&1 | head -n 6 | while read -r line; do note "status: $line"; done
 check "umactl guard status reaches it" sh -c 'umactl guard status >/dev/null 2>&1'
 old=$(main_pid)
 mkdir -p /etc/umactl
-echo '[Brake' >/etc/umactl/guard.conf
+printf '[Floor]\nFloor = 96M\n' >/etc/umactl/guard.conf
 check "reload reaches it" systemctl reload umactl-guard
-sleep 1
-check "a broken policy does not end it" same
-check "and it says so" said guard.conf
+check "a changed policy holds" until_true 3 floor_is 96
+printf '[Floor]\nFloor = 200M\n[Brake\n' >/etc/umactl/guard.conf
+systemctl reload umactl-guard
+check "a broken one is said with its file" until_true 3 said guard.conf
+check "and that the one before holds" until_true 3 said "the one before holds"
+check "it does" floor_is 96
+check "and the guard goes on" same
 check "reload with a policy in order" policy 60
-check "that policy is read" until_true 3 said "policy read again"
+check "that policy is read: the floor is the default again" until_true 3 floor_is 60 # a sixteenth of this machine's memory
 sleep 11
 check "the watchdog is fed for longer than its 10 s" same
 # its parent is process 1, as a service's is
