@@ -144,7 +144,7 @@ class Machine:
         self.cache = 0  # of what is available: in the way of MemFree
         self.victims = []
         self.crossed = None  # when it was first at or below the floor, monotonic
-        self.lowest = self.shown = available
+        self.lowest = self.shown = self.before = available
         self.fastest, self.written = fastest, time.monotonic()
         self.meminfo = os.open(os.path.join(self.folder, "meminfo"), os.O_RDWR | os.O_CREAT, 0o644)
         with open(os.path.join(self.folder, "zoneinfo"), "w", encoding="ascii") as f:
@@ -160,7 +160,9 @@ class Machine:
 
     def write(self):
         now = time.monotonic()
-        left = max(self.left(), self.shown - int(self.fastest * min(now - self.written, 0.03)))
+        really = self.left()
+        left = max(min(really, self.before), self.shown - int(self.fastest * min(now - self.written, 0.03)))
+        self.before = really  # a tree that was listed while it changed is small for one look: it is no room until the next look says so, too
         self.shown, self.written = left, now
         self.lowest = min(self.lowest, left)
         if left <= FLOOR and self.crossed is None:
