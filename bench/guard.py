@@ -5,7 +5,7 @@
 Idle: both watch this machine as it is, for the same seconds: resident memory, processor time (schedstat, nanoseconds, all threads), times that they were put to sleep and woken.
 Brake: victims that really grow (tests/guard/grow.c) on a machine whose /proc/meminfo the bench writes, so that no memory to speak of is taken. Two figures of each stop: what the guard's receipt says, from the
 reading that showed the condition to the last signal; and from outside, from the moment the guard read it to the one in which the victim is seen stopped. Who looks (every 0.2 ms) is a process of its own
-that is scheduled before all others (as root): among the others it was a second thread of Python on two busy processors, and measured mostly when it was let run itself (268 ms in the 99th percentile).
+that is scheduled before all others (as root), so that its own wait for a processor is not measured. A victim that waits for one, or is in the kernel, stands later than it was signalled.
 """
 import argparse
 import os

@@ -12,11 +12,6 @@ static uint64_t headroom_of(const struct uma_guard_reading *reading) {
     return reading->available + (reading->known & UMA_GUARD_KNOWS_LISTS ? reading->per_cpu : 0);
 }
 
-static bool is_on_somebody(enum uma_guard_action_kind kind) {
-    return kind == UMA_GUARD_BRAKE || kind == UMA_GUARD_WARN || kind == UMA_GUARD_TERM || kind == UMA_GUARD_KILL ||
-           kind == UMA_GUARD_LAST_RESORT;
-}
-
 static void begin_episode(struct uma_guard_replaying *replay, const struct uma_guard_action *action, uint64_t headroom, int64_t real) {
     struct uma_guard_replay *result = replay->result;
     const struct uma_guard_candidate *whom = uma_guard_candidate_of(&replay->decision, action);
@@ -80,7 +75,7 @@ static void look(struct uma_guard_replaying *replay, const struct uma_guard_view
     for (uint32_t i = 0; i < replay->decision.n && i < UMA_GUARD_ACTIONS && !replay->in_episode; i++) {
         const struct uma_guard_action *action = &replay->decision.actions[i];
         replay->result->room += action->kind == UMA_GUARD_ROOM;
-        if (is_on_somebody(action->kind))
+        if (uma_guard_acts_on_somebody(action->kind))
             begin_episode(replay, action, headroom, real);
     }
 }

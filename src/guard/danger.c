@@ -46,11 +46,13 @@ enum { CACHE_TIMES = 2 };
 /* How fast memory can go: the whole of it in 6 s (20 GB/s on 128 GB; faster was not seen: the driver clears what it takes). So that no more than an eighth of what is left goes between two looks. */
 #define WHOLE_SECONDS 6.0
 #define LOOK_SHARE 8.0
-#define WAKE_LEAST (10 * UMA_MILLISECOND_NS) /* less is below the 2 to 15 ms that a table of processes takes */
-#define WAKE_MOST UMA_SECOND_NS              /* the watchdog, the helper and the clock want no more */
-#define WAKE_STILL                                                                                                                         \
-    (20 *                                                                                                                                  \
-     UMA_MILLISECOND_NS) /* near the line while nothing falls, or a tree stands stopped: 20 GB/s are 0.4 GB in it, a tenth of the floor; where it stands for hours, 0.05 % of a core */
+/*
+ * Least: less is below the 2 to 15 ms that a table of processes takes. Still: near the line while nothing falls, or a tree stands stopped: 20 GB/s are 0.4 GB in it, a tenth of the floor; where the machine stands so for hours it is
+ * 0.05 % of a core. Most: the watchdog, the helper and the clock want no more.
+ */
+#define WAKE_LEAST (10 * UMA_MILLISECOND_NS)
+#define WAKE_MOST UMA_SECOND_NS
+#define WAKE_STILL (20 * UMA_MILLISECOND_NS)
 
 /* ---- movement ------------------------------------------------------------------------------------------------- */
 

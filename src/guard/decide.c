@@ -183,7 +183,7 @@ static void assess(struct uma_guard_deciding *c) {
     const struct uma_guard_history *h = c->history;
     struct uma_guard_stops stops = { .steady = h->steady, .fell_from = h->fell_from };
     const int64_t ours[] = { c->state->brake_last, c->state->terminated, c->state->killed };
-    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+    for (size_t i = 0; i < ELEMENTS(ours); i++)
         if (ours[i] != 0 && ours[i] <= c->now && ours[i] + AFTER_STOP > stops.since)
             stops.since = ours[i] + AFTER_STOP;
     if (stops.steady && kept_by_stops(c, h->steady_since))

@@ -151,5 +151,7 @@ void uma_guard_victim_gone(struct uma_guard_state *state);
 /* An action could not be done (the process was gone, another's, not permitted): the state forgets it. */
 void uma_guard_failed(struct uma_guard_state *state, const struct uma_guard_action *action);
 
+/* Does it stop, warn or end somebody, or the machine? */
+bool uma_guard_acts_on_somebody(enum uma_guard_action_kind kind);
 const char *uma_guard_action_word(enum uma_guard_action_kind kind); /* "brake" */
 const char *uma_guard_reason_word(enum uma_guard_reason reason);    /* "will reach the floor" */

@@ -6,11 +6,6 @@
 /* As far back as the decision looks for one who grew slowly (decide.c): what did not sink for so long is another fall when it does. */
 #define STILL_NS (60 * UMA_SECOND_NS)
 
-static bool is_on_somebody(enum uma_guard_action_kind kind) {
-    return kind == UMA_GUARD_BRAKE || kind == UMA_GUARD_WARN || kind == UMA_GUARD_TERM || kind == UMA_GUARD_KILL ||
-           kind == UMA_GUARD_LAST_RESORT;
-}
-
 /* Without one who was stopped or ended there is nobody to let go or to wait for; and that nobody can be stopped is no news where one would have been. */
 static bool may_be_told(enum uma_guard_action_kind kind, bool in_episode) {
     return kind == UMA_GUARD_ROOM || (!in_episode && kind != UMA_GUARD_RELEASE && kind != UMA_GUARD_UNKILLABLE);
@@ -44,7 +39,7 @@ bool uma_guard_dry_run_follow(struct uma_guard_dry_run *dry_run, const struct um
     for (uint32_t i = 0; i < decision->n && i < UMA_GUARD_ACTIONS; i++) {
         if (!may_be_told(decision->actions[i].kind, dry_run->in_episode))
             continue;
-        on_somebody = on_somebody || is_on_somebody(decision->actions[i].kind);
+        on_somebody = on_somebody || uma_guard_acts_on_somebody(decision->actions[i].kind);
         decision->actions[kept++] = decision->actions[i];
     }
     decision->n = kept;

@@ -69,7 +69,8 @@ static void level_begin(struct uma_guard_history *h, uint64_t headroom, int64_t 
 
 static void forget(struct uma_guard_history *h) {
     h->steady = 0;
-    h->steady_since = h->above_since = h->level_since = 0; /* and another one is learned from here on */
+    h->above = false;
+    h->steady_since = h->level_since = 0; /* and another one is learned from here on */
 }
 
 /* Downwards at most half of what is left: a level of 1.5 GiB is not kept at 0.3. */
@@ -77,17 +78,17 @@ static uint64_t steady_least(uint64_t steady, uint64_t noise) {
     return steady - (noise < steady / 2 ? noise : steady / 2);
 }
 
-static void keep(struct uma_guard_history *h, uint64_t headroom, uint64_t noise, int64_t time) {
+static void keep(struct uma_guard_history *h, uint64_t headroom, uint64_t noise) {
     if (headroom < steady_least(h->steady, noise)) {
         h->fell_from = h->steady;
         h->fell_since = h->steady_since;
         forget(h);
     } else if (headroom <= h->steady + noise) {
-        h->above_since = 0;
+        h->above = false;
     } else if (headroom > h->steady + ABOVE_TIMES * noise) {
         forget(h);
-    } else if (h->above_since == 0) {
-        h->above_since = time;
+    } else if (!h->above) {
+        h->above = true;
         h->level_since = 0; /* a higher one is learned from here on; until then it may come back to this one */
     }
 }
@@ -106,7 +107,7 @@ static void learn(struct uma_guard_history *h, uint64_t headroom, uint64_t noise
     h->mean += ((double)headroom - h->mean) / h->level_n;
     if (time - h->level_since < STEADY_AFTER / 4)
         h->first = (uint64_t)h->mean;
-    bool stays = h->steady != 0 && h->above_since == 0;
+    bool stays = h->steady != 0 && !h->above;
     if (stays || time - h->level_since < STEADY_AFTER)
         return;
     double sunk = h->mean - (double)h->first, trend = (double)noise / TREND_SHARE;
@@ -115,7 +116,7 @@ static void learn(struct uma_guard_history *h, uint64_t headroom, uint64_t noise
     } else {
         h->steady = (uint64_t)h->mean;
         h->steady_since = h->level_since;
-        h->above_since = 0;
+        h->above = false;
         h->fell_from = 0;
     }
 }
@@ -153,8 +154,6 @@ void uma_guard_history_add(struct uma_guard_history *h, const struct uma_guard_r
         h->level_since = 0;
         if (backwards)
             h->lists_time = 0;
-        if (h->above_since != 0)
-            h->above_since = reading->time;
     }
     h->ring[h->at] = *reading;
     h->ring[h->at].gap = gap || reading->gap;
@@ -166,7 +165,7 @@ void uma_guard_history_add(struct uma_guard_history *h, const struct uma_guard_r
     }
     uint64_t headroom = uma_guard_history_headroom(h), noise = uma_guard_noise(reading->total);
     if (h->steady)
-        keep(h, headroom, noise, reading->time);
+        keep(h, headroom, noise);
     else if (first)
         find_level(h, headroom, reading->total, reading->time);
     learn(h, headroom, noise, reading->time);

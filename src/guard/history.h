@@ -23,7 +23,7 @@ struct uma_guard_history {
     double mean;               /* of the same */
     uint32_t level_n;          /* readings in it, at most 32 */
     int64_t level_since;       /* when that began */
-    int64_t above_since;       /* when it rose out of the steady level; 0: it has not */
+    bool above;                /* it rose out of the steady level, and a higher one is being learned */
     uint64_t lists;            /* the last known per_cpu: it is read less often than the rest */
     int64_t lists_time;
 };

@@ -31,6 +31,11 @@ static const char *const reasons[] = {
     [UMA_GUARD_NOT_RELEASED] = "its memory did not come back",
 };
 
+bool uma_guard_acts_on_somebody(enum uma_guard_action_kind kind) {
+    return kind == UMA_GUARD_BRAKE || kind == UMA_GUARD_WARN || kind == UMA_GUARD_TERM || kind == UMA_GUARD_KILL ||
+           kind == UMA_GUARD_LAST_RESORT;
+}
+
 const char *uma_guard_action_word(enum uma_guard_action_kind kind) {
     return (unsigned)kind < sizeof(actions) / sizeof(actions[0]) && actions[kind] ? actions[kind] : "unknown";
 }
